@@ -1,0 +1,1 @@
+"""Drive a sandbox from Python."""

@@ -1,0 +1,64 @@
+"""Who may do what: identities, path rules and grants, as values. The policy makes them, guards obey them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .catalogue import Endpoint
+
+Op = Literal["read", "write", "delete", "exec"]
+OPS: tuple[Op, ...] = ("read", "write", "delete", "exec")
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """The ``paths`` block in force for one call.
+
+    `allow` is None when no list was written (the base directory is the root); an empty tuple allows nothing.
+    A path must lie below one directory of *every* entry of `within` too: that is how an identity's own
+    list narrows the endpoint's.
+    """
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    read_only: bool = False
+    symlinks: Literal["within", "never"] = "within"
+    hardlinks: Literal["allow", "deny"] = "allow"
+    within: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is calling: a name, scopes, and paths that only ever narrow."""
+
+    id: str
+    scopes: frozenset[str]
+    paths: PathRule | None = None
+
+
+ANYONE = Identity("anonymous", frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the policy gave this identity for this call. Limits hold their defaults; None is unlimited."""
+
+    identity: Identity
+    endpoint: Endpoint
+    paths: PathRule = PathRule()
+    limits: Mapping[str, float | int | None] = field(default_factory=dict)
+    configured_limits: frozenset[str] = frozenset()  # names that a policy wrote
+    params: Mapping[str, Any] = field(default_factory=dict)
+    audit: Literal["off", "deny", "all"] = "deny"
+    rule: str | None = None  # the deciding rule, as in "policy:endpoints.files_*"
+
+    def size(self, name: str) -> int | None:
+        """A limit in whole units, None when unlimited."""
+        value = self.limits.get(name)
+        return None if value is None else int(value)
+
+    def seconds(self, name: str) -> float | None:
+        value = self.limits.get(name)
+        return None if value is None else float(value)

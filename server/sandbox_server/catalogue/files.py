@@ -1,0 +1,82 @@
+"""Files and directories."""
+
+from __future__ import annotations
+
+from .model import Endpoint, Field
+
+MIB = 1 << 20
+
+
+def endpoints() -> tuple[Endpoint, ...]:
+    return (
+        Endpoint("files_list", "GET", "/files/list", "file_ops", "Directory entries, optionally recursive.",
+                 ("files:read",),
+                 (
+                     Field("path", "path", "query", "Directory.", op="read"),
+                     Field("recursive", "bool", "query", "Descend into subdirectories.", False),
+                     Field("max_entries", "int", "query", "Most entries to answer.", None, lenient=True),
+                     Field("max_depth", "int", "query", "Levels to descend when recursive.", None, lenient=True),
+                     Field("order", "text", "query", "name (sorted) or none (as read).", "name"),
+                     Field("cursor", "text", "query", "Where the previous page ended.", ""),
+                 ), {"max_entries": 1000, "max_depth": 3}),
+        Endpoint("files_stat", "GET", "/files/stat", "file_ops",
+                 "Metadata of one path; a missing path is a normal answer.", ("files:read",),
+                 (
+                     Field("path", "path", "query", "Path.", op="read", follow="follow"),
+                     Field("follow", "bool", "query", "Follow a link in the last component.", True),
+                 ), inline=True),
+        Endpoint("files_mkdir", "POST", "/files/mkdir", "file_ops", "Makes a directory and any missing parents.",
+                 ("files:write",), (Field("path", "path", "body", "Directory.", op="write"),)),
+        Endpoint("files_delete", "DELETE", "/files", "file_ops", "Removes a file, a link or a whole directory.",
+                 ("files:delete",),
+                 (Field("path", "path", "query", "What to remove.", op="delete", follow=False),)),
+        Endpoint("files_move", "POST", "/files/move", "file_ops", "Renames or relocates a path.",
+                 ("files:write", "files:delete"),
+                 (
+                     Field("source", "path", "body", "What to move.", op="delete", follow=False),
+                     Field("destination", "path", "body", "New place; an existing directory receives the source inside.",
+                           op="write"),
+                 )),
+        Endpoint("files_search", "POST", "/files/search", "file_ops", "Finds files by name below a directory.",
+                 ("files:read",),
+                 (
+                     Field("path", "path", "body", "Directory.", op="read"),
+                     Field("pattern", "text", "body", "Glob on the file name."),
+                     Field("max_depth", "int", "body", "Levels to look.", None),
+                     Field("max_results", "int", "body", "Most hits.", None),
+                 ), {"max_depth": 5, "max_results": 100, "timeout_seconds": 10}),
+        Endpoint("files_upload_stream", "POST", "/files/upload-stream", "file_ops",
+                 "Stores a file: base64 inside JSON, or the raw body.", ("files:write",),
+                 (
+                     Field("path", "path", "body", "Target file.", op="write"),
+                     Field("content_base64", "base64", "body", "The content; JSON form only.", None),
+                     Field("overwrite", "bool", "body", "False: refuse an existing target.", None),
+                     Field("mode", "text", "body", "Permission bits as octal text.", ""),
+                     Field("mtime", "number", "body", "Modification time in Unix seconds.", None),
+                     Field("durable", "bool", "body", "Flush file and directory to disk first.", False),
+                 ), {"max_bytes": 100 * MIB},
+                 ("overwrite", "allow_extensions", "deny_extensions"), raw_upload=True),
+        Endpoint("files_download_stream", "GET", "/files/download-stream", "file_ops",
+                 "Reads a file: base64 inside JSON, or raw bytes with ranges.", ("files:read",),
+                 (Field("path", "path", "query", "File.", op="read"),), {"max_bytes": None}),
+        Endpoint("files_archive", "POST", "/files/archive", "file_ops", "Packs files into one archive.",
+                 ("files:read",),
+                 (
+                     Field("paths", "paths", "body", "What to pack.", op="read"),
+                     Field("format", "text", "body", "tar.gz or zip.", "tar.gz"),
+                 ), {"max_bytes": 100 * MIB, "max_files": 10_000}),
+        Endpoint("files_unpack", "POST", "/files/unpack", "file_ops", "Unpacks an uploaded archive.",
+                 ("files:write",), (Field("path", "path", "query", "Target directory.", op="write"),)),
+        Endpoint("files_edit", "POST", "/files/edit", "file_ops", "Replaces text in a file.",
+                 ("files:read", "files:write"), (Field("path", "path", "body", "File.", op="write"),)),
+        Endpoint("files_chmod", "POST", "/files/chmod", "file_ops", "Sets permission bits.",
+                 ("files:write",), (Field("path", "path", "body", "Path.", op="write"),)),
+        Endpoint("files_watch", "GET", "/files/watch", "file_ops", "Streams changes below a directory.",
+                 ("files:read",),
+                 (
+                     Field("path", "path", "query", "Directory.", op="read"),
+                     Field("recursive", "bool", "query", "Watch subdirectories too.", False),
+                     Field("interval", "number", "query", "Seconds between polls.", 0.5),
+                     Field("timeout", "number", "query", "Seconds to watch.", None),
+                 ), {"max_duration_seconds": 300}, streaming=True),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Guards turn an untrusted value into a trusted one, or refuse. Handlers see only the result."""

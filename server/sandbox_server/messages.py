@@ -1,0 +1,205 @@
+"""Requests, responses and refusals as values. No sockets, no policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+JSON_TYPE = "application/json; charset=utf-8"
+OCTETS_TYPE = "application/octet-stream"
+SSE_TYPE = "text/event-stream"
+FRAMES_TYPE = "application/vnd.docker.multiplexed-stream"
+
+
+class Headers(Mapping[str, str]):
+    """Header fields of one message: names lower-cased, every line kept.
+
+    ``headers["x"]`` joins repeated lines with ``", "`` (RFC 9110, section 5.3); ``all`` keeps them apart.
+    """
+
+    __slots__ = ("_lines",)
+
+    def __init__(self, lines: Iterable[tuple[str, str]] = ()) -> None:
+        self._lines: dict[str, list[str]] = {}
+        for name, value in lines:
+            self._lines.setdefault(name.lower(), []).append(value)
+
+    def all(self, name: str) -> list[str]:
+        return self._lines.get(name, [])
+
+    def __getitem__(self, name: str) -> str:
+        return ", ".join(self._lines[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
+class Body(Protocol):
+    """The request body, still on the wire. Reading it sends ``100 Continue`` when that was asked for.
+
+    A peer that vanishes, or is too slow, raises `Aborted`.
+    """
+
+    @property
+    def length(self) -> int:
+        """The declared ``Content-Length`` in bytes; 0 when there is none."""
+
+    def read(self) -> bytes:
+        """All of it. The caller has compared `length` with its limit."""
+
+    def copy_to(self, descriptor: int) -> int:
+        """Move all of it to an open file (splice where possible); answers the bytes moved."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """It piece by piece, for whoever must look at the bytes."""
+
+
+class Peer(Protocol):
+    """The other end of the connection, for work that must stop when nobody listens any more."""
+
+    def fileno(self) -> int:
+        """A descriptor to poll for ``POLLRDHUP | POLLHUP | POLLERR``; -1 when there is none."""
+
+    def gone(self) -> bool:
+        """True once the peer has closed its side."""
+
+
+class Aborted(Exception):
+    """The peer vanished or stalled in mid-message; there is nobody left to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request whose head has been read. The body is read only when somebody asks."""
+
+    method: str
+    path: str  # as on the wire, without the query; never percent-decoded
+    query: tuple[tuple[str, str], ...]  # decoded once, in order, blank values kept
+    headers: Headers
+    body: Body
+    peer: Peer
+    client: str = ""  # "127.0.0.1:40312", or "unix"
+    id: str = ""  # goes out as X-Request-Id and into the audit line
+
+
+@dataclass(slots=True)
+class FileSlice:
+    """Part of an open file as a response body; closing the response closes the descriptor."""
+
+    descriptor: int
+    offset: int
+    length: int
+
+
+@dataclass(slots=True)
+class Response:
+    """One answer. ``body`` is whole (bytes), a file slice, or an iterable that may be endless.
+
+    Whoever sends it must call `close`, which runs ``on_close`` in reverse order, once.
+    """
+
+    status: int
+    body: bytes | FileSlice | Iterable[bytes] = b""
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    on_close: list[Callable[[], None]] = field(default_factory=list)
+    close_connection: bool = False
+
+    def close(self) -> None:
+        while self.on_close:
+            self.on_close.pop()()
+
+
+def json_response(value: Mapping[str, Any], status: int = 200) -> Response:
+    payload = json.dumps(value, separators=(",", ":"), ensure_ascii=True).encode()
+    return Response(status, payload, [("Content-Type", JSON_TYPE)])
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What a refusal code stands for on the wire."""
+
+    status: int
+    type: str  # the class-like label of the ``type`` key
+    doc: str
+
+
+class Refusal(Exception):
+    """The one way to say no. Every code is in `REFUSALS`; `facts` become keys of the error body."""
+
+    def __init__(self, code: str, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.facts = facts
+        self.reason = REFUSALS[code]
+        self.headers: list[tuple[str, str]] = []
+
+    @property
+    def status(self) -> int:
+        return self.reason.status
+
+    def body(self) -> dict[str, Any]:
+        return {"error": self.message, "type": self.reason.type, "code": self.code, **self.facts}
+
+
+#: code -> status, type and meaning. The client maps codes to exception classes; the docs print it.
+REFUSALS: dict[str, Reason] = {
+    "bad_request": Reason(400, "ValueError", "the request line or a header field is malformed"),
+    "bad_body": Reason(400, "ValueError", "the body is not a JSON object, or is malformed"),
+    "invalid_argument": Reason(400, "ValueError", "a field is missing or malformed"),
+    "duplicate_parameter": Reason(400, "ValueError", "a query parameter is given twice"),
+    "unsupported_encoding": Reason(400, "ValueError", "Transfer-Encoding is not accepted"),
+    "ambiguous_credentials": Reason(400, "ValueError", "two different credentials in one request"),
+    "invalid_path": Reason(400, "ValueError", "not a path: empty, NUL byte or over 4096 characters"),
+    "command_invalid": Reason(400, "ValueError", "the command cannot be split or is too large"),
+    "process_invalid": Reason(400, "ValueError", "the command names no program"),
+    "env_invalid": Reason(400, "ValueError", "not a map of variable names to text"),
+    "url_invalid": Reason(400, "ValueError", "not an absolute http or https URL"),
+    "unauthorized": Reason(401, "AuthError", "no credential, or none that is known"),
+    "missing_scope": Reason(403, "PolicyDenied", "the identity lacks a scope"),
+    "path_not_allowed": Reason(403, "PolicyDenied", "the path lies outside the allowed directories"),
+    "path_denied": Reason(403, "PolicyDenied", "the path matches a deny pattern"),
+    "read_only": Reason(403, "PolicyDenied", "the rule allows reading only"),
+    "symlink_denied": Reason(403, "PolicyDenied", "the rule forbids symbolic links"),
+    "hardlink_denied": Reason(403, "PolicyDenied", "the rule forbids files with several links"),
+    "extension_not_allowed": Reason(403, "PolicyDenied", "the file name extension is not allowed"),
+    "command_not_allowed": Reason(403, "PolicyDenied", "the command is not allowed"),
+    "process_denied": Reason(403, "PolicyDenied", "the program lies in a forbidden place"),
+    "env_var_denied": Reason(403, "PolicyDenied", "the variable name is reserved"),
+    "env_var_not_allowed": Reason(403, "PolicyDenied", "the variable is protected"),
+    "signal_not_allowed": Reason(403, "PolicyDenied", "the signal is not allowed"),
+    "shell_not_allowed": Reason(403, "PolicyDenied", "the shell is not allowed"),
+    "language_not_allowed": Reason(403, "PolicyDenied", "the language is not allowed"),
+    "url_denied": Reason(403, "PolicyDenied", "the address is private or reserved"),
+    "url_not_allowed": Reason(403, "PolicyDenied", "the URL is not allowed"),
+    "forbidden": Reason(403, "PermissionError", "the operating system or the server refuses"),
+    "origin_not_allowed": Reason(403, "PolicyDenied", "the request comes from another web page"),
+    "unknown_route": Reason(404, "ValueError", "no endpoint at this path"),
+    "endpoint_disabled": Reason(404, "ValueError", "the policy switches the endpoint off"),
+    "not_found": Reason(404, "FileNotFoundError", "no such file or directory, or the wrong kind"),
+    "process_not_found": Reason(404, "NotFoundError", "no such process of this identity"),
+    "method_not_allowed": Reason(405, "ValueError", "the path exists with another method"),
+    "timeout": Reason(408, "TimeoutError", "the work took longer than allowed"),
+    "file_exists": Reason(409, "FileExistsError", "the target exists"),
+    "conflict": Reason(409, "ConflictError", "the target is in a state that forbids this"),
+    "precondition_failed": Reason(412, "ConflictError", "the file is not the expected version"),
+    "payload_too_large": Reason(413, "ValueError", "more bytes than the limit"),
+    "target_too_long": Reason(414, "ValueError", "the request target is too long"),
+    "unsupported_media_type": Reason(415, "ValueError", "the content type is not accepted here"),
+    "range_not_satisfiable": Reason(416, "ValueError", "the range lies outside the file"),
+    "host_not_allowed": Reason(421, "PolicyDenied", "the Host header names another server"),
+    "rate_limited": Reason(429, "RateLimited", "too many requests in this minute"),
+    "concurrency_limited": Reason(429, "RateLimited", "too many requests at once"),
+    "too_many_processes": Reason(429, "ResourceError", "the process table is full"),
+    "headers_too_large": Reason(431, "ValueError", "the header section is too large"),
+    "internal_error": Reason(500, "InternalError", "a fault of the server; see its log"),
+    "not_implemented": Reason(501, "NotImplementedError", "this server does not offer it yet"),
+    "busy": Reason(503, "ResourceError", "out of descriptors, memory or connections; try again"),
+    "version_not_supported": Reason(505, "ValueError", "the HTTP version is not supported"),
+    "no_space": Reason(507, "OSError", "no space left on the device"),
+}
