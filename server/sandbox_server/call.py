@@ -25,7 +25,9 @@ class Call:
     services: Services
     deferred: list[Callable[[], None]] = field(default_factory=list)
     raw: bool = False  # the body is the payload itself (application/octet-stream)
+    inline: bool = False  # on the selector thread: nothing may wait for the disk
     paths: list[str] = field(default_factory=list)  # resolved paths, for the audit line
+    program: str | None = None  # the executable of a command, for the audit line
 
     def defer(self, clean_up: Callable[[], None]) -> None:
         self.deferred.append(clean_up)

@@ -1,0 +1,232 @@
+"""The request pipeline. Read `Application._answer` top to bottom; that is the server."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from . import arguments
+from .access import ANYONE, Grant, Identity
+from .audit import AuditLog, cut
+from .auth import Authenticator
+from .call import Call
+from .catalogue import Endpoint
+from .limits import Limits
+from .messages import Aborted, Headers, Refusal, Request, Response, json_response
+from .services import Rules, Services
+
+log = logging.getLogger("sandbox_server")
+
+#: What an operating system error means on the wire. Its text never leaves the server.
+_OS_ERRORS: dict[int, tuple[str, str]] = {
+    errno.ENOENT: ("not_found", "no such file or directory"),
+    errno.ENOTDIR: ("not_found", "a parent of the path is not a directory"),
+    errno.EISDIR: ("not_found", "the path is a directory"),
+    errno.ELOOP: ("not_found", "the path runs through too many links"),
+    errno.EACCES: ("forbidden", "the operating system refuses access"),
+    errno.EPERM: ("forbidden", "the operating system refuses the operation"),
+    errno.EROFS: ("forbidden", "the file system is read-only"),
+    errno.EEXIST: ("file_exists", "the target exists"),
+    errno.ENOTEMPTY: ("file_exists", "the target directory is not empty"),
+    errno.ENOSPC: ("no_space", "no space left on the device"),
+    errno.EDQUOT: ("no_space", "the disk quota is used up"),
+    errno.EMFILE: ("busy", "out of file descriptors; try again"),
+    errno.ENFILE: ("busy", "out of file descriptors; try again"),
+    errno.ENOMEM: ("busy", "out of memory; try again"),
+    errno.EAGAIN: ("busy", "out of processes or memory; try again"),
+    errno.ENAMETOOLONG: ("invalid_path", "a component of the path is longer than the file system takes"),
+    errno.EILSEQ: ("invalid_path", "the file system does not take this name"),
+    errno.EINVAL: ("invalid_argument", "the operating system does not take these values"),
+}
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What is known so far about one request; the audit line is written from it."""
+
+    request: Request
+    endpoint: Endpoint | None = None
+    identity: Identity | None = None
+    grant: Grant | None = None
+    call: Call | None = None
+    code: str | None = None
+    leave: Callable[..., None] | None = None
+    deferred: list[Callable[[], None]] = field(default_factory=list)
+
+
+class Application:
+    """Policy, guards and handlers behind one door. `handle` never raises."""
+
+    def __init__(
+        self,
+        services: Services,
+        authenticator: Authenticator,
+        handlers: Mapping[str, Callable[..., Response]],
+        *,
+        audit: AuditLog,
+        audit_unrouted: str = "deny",
+    ) -> None:
+        self._services = services
+        self._rules: Rules = services.rules
+        self._catalogue = services.catalogue
+        self._authenticator = authenticator
+        self._handlers = handlers
+        self._limits = Limits()
+        self._audit = audit
+        self._audit_unrouted = audit_unrouted
+        self._headers = [("X-Sandbox-Server", "notebook-sandbox"), ("X-Policy-Revision", services.rules.revision)]
+
+    def quick(self, method: str, path: str) -> bool:
+        """May this request be tried on the selector thread?"""
+        endpoint = self._catalogue.find(path)[0].get("GET" if method == "HEAD" else method)
+        return endpoint is not None and endpoint.inline
+
+    def handle(self, request: Request, *, inline: bool = False) -> Response | None:
+        """Answer one request. None only when `inline` and it would have to wait: run it again on a worker."""
+        exchange = Exchange(request)
+        try:
+            response = self._answer(exchange, inline)
+        except BlockingIOError:
+            if inline:
+                self._close(exchange, refund=True)
+                return None
+            response = self._render(exchange, Refusal("busy", "out of processes or memory; try again"))
+        except Refusal as refusal:
+            response = self._render(exchange, refusal)
+        except Aborted:
+            response = self._render(exchange, Refusal("bad_body", "the body ended before its declared length"))
+            response.close_connection = True
+        except OSError as error:
+            response = self._render(exchange, self._translate(error))
+        except Exception:
+            log.exception("request %s failed", request.id)
+            response = self._render(exchange, Refusal("internal_error", "the server failed; its log has the details"))
+        response.headers += self._headers
+        response.headers.append(("X-Request-Id", request.id))
+        response.on_close[:0] = [lambda: self._record(exchange, response.status), lambda: self._close(exchange)]
+        return response
+
+    def refuse(
+        self, refusal: Refusal, *, client: str = "", method: str = "", path: str = "", id: str = ""
+    ) -> Response:
+        """Render a refusal of the layer below (framing, Host, Origin), audited like any other."""
+        exchange = Exchange(Request(method, path, (), _NO_HEADERS, _NOTHING, _NOTHING, client, id or new_request_id()))
+        response = self._render(exchange, refusal)
+        response.headers += self._headers
+        response.headers.append(("X-Request-Id", exchange.request.id))
+        response.on_close.insert(0, lambda: self._record(exchange, response.status))
+        return response
+
+    def _answer(self, exchange: Exchange, inline: bool) -> Response:
+        request = exchange.request
+        methods, in_path = self._catalogue.find(request.path)
+        endpoint = exchange.endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
+        public = endpoint is not None and endpoint.public
+        identity = exchange.identity = ANYONE if public else self._authenticator.identify(request.headers)
+        if endpoint is None:
+            raise _not_routed(request, methods)
+        grant = exchange.grant = self._rules.admit(identity, endpoint)
+        exchange.leave = self._limits.enter(grant)
+        handler = self._handlers.get(endpoint.id)
+        if handler is None:
+            raise Refusal("not_implemented", f"this server does not offer '{endpoint.id}' yet")
+        call = exchange.call = Call(request, grant, self._services, exchange.deferred, inline=inline)
+        values = arguments.bind(call, in_path)
+        return handler(call, **values)
+
+    def _render(self, exchange: Exchange, refusal: Refusal) -> Response:
+        exchange.code = refusal.code
+        body = refusal.body()
+        if exchange.endpoint is not None:
+            body.setdefault("endpoint", exchange.endpoint.id)
+        response = json_response(body, refusal.status)
+        response.headers += refusal.headers
+        return response
+
+    @staticmethod
+    def _translate(error: OSError) -> Refusal:
+        if error.errno in _OS_ERRORS:
+            return Refusal(*_OS_ERRORS[error.errno])
+        log.error("unexpected operating system error", exc_info=error)
+        return Refusal("internal_error", "the server failed; its log has the details")
+
+    @staticmethod
+    def _close(exchange: Exchange, refund: bool = False) -> None:
+        """Run the deferred clean-up and free the place in the limits."""
+        while exchange.deferred:
+            exchange.deferred.pop()()
+        if exchange.leave is not None:
+            exchange.leave(refund=refund)
+            exchange.leave = None
+
+    def _record(self, exchange: Exchange, status: int) -> None:
+        mode = exchange.grant.audit if exchange.grant else self._audit_mode(exchange)
+        denied = status >= 400
+        if mode == "off" or (mode == "deny" and not denied):
+            return
+        request, call = exchange.request, exchange.call
+        self._audit.write(
+            {
+                "ts": round(time.time(), 3),
+                "id": request.id,
+                "client": request.client,
+                "identity": exchange.identity.id if exchange.identity else None,
+                "endpoint": exchange.endpoint.id if exchange.endpoint else None,
+                "method": request.method,
+                "target": None if exchange.endpoint else cut([request.path])[0],
+                "decision": "deny" if denied else "allow",
+                "status": status,
+                "code": exchange.code,
+                "rule": exchange.grant.rule if exchange.grant else None,
+                "paths": cut(call.paths) if call else [],
+                "program": call.program if call else None,
+            }
+        )
+
+    def _audit_mode(self, exchange: Exchange) -> str:
+        if exchange.endpoint is None:
+            return self._audit_unrouted
+        return self._rules.rule(exchange.endpoint.id).audit
+
+
+def _not_routed(request: Request, methods: Mapping[str, Endpoint]) -> Refusal:
+    if not methods:
+        return Refusal("unknown_route", "no endpoint at this path; GET /capabilities lists them")
+    allowed = sorted({*methods, *(["HEAD"] if "GET" in methods else [])})
+    refusal = Refusal("method_not_allowed", f"this path takes {', '.join(allowed)}")
+    refusal.headers.append(("Allow", ", ".join(allowed)))
+    return refusal
+
+
+def new_request_id() -> str:
+    """128 random bits as hex text."""
+    return secrets.token_hex(16)
+
+
+class _Nothing:
+    """The body and the peer of a request that never became one."""
+
+    length = 0
+
+    def read(self) -> bytes:
+        return b""
+
+    def copy_to(self, descriptor: int) -> int:
+        return 0
+
+    def chunks(self) -> Iterator[bytes]:
+        return iter(())
+
+    def fileno(self) -> int:
+        return -1
+
+    def gone(self) -> bool:
+        return False
+
+
+_NOTHING = _Nothing()
+_NO_HEADERS = Headers()

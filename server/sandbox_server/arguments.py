@@ -1,0 +1,235 @@
+"""Request -> keyword arguments for the handler: parse every field by kind, then guard by kind.
+
+All shapes are looked at before any guard is asked, and guards go in a fixed order (environment, command, paths), so
+that the same bad request always gets the same refusal.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .call import Call
+from .catalogue import Endpoint, Field
+from .guards.commands import split_command
+from .guards.paths import Location
+from .messages import JSON_TYPE, OCTETS_TYPE, Refusal, Request
+from .services import restricts_commands
+
+_TRUE = frozenset({"true", "yes", "1"})
+_GUARD_ORDER = {"env": 0, "command": 1, "url": 1, "path": 2, "paths": 2, "base64": 3}
+_NO_BODY: Mapping[str, Any] = {}
+
+
+def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
+    """The handler's arguments, every one parsed and guarded.
+
+    Raises `Refusal`; locations made so far are closed by the call's deferred clean-up.
+    """
+    endpoint, request = call.grant.endpoint, call.request
+    query = query_of(request)
+    call.raw = endpoint.raw_upload and media_type(request) == OCTETS_TYPE
+    if call.raw:
+        _check_length(request, call.grant.size("max_request_bytes"), "max_request_bytes" in call.grant.configured_limits)
+        body: Mapping[str, Any] = _NO_BODY
+    else:
+        body = _body_of(endpoint, call)
+    bound: dict[str, Any] = {}
+    for field in endpoint.fields:
+        if field.place == "path":
+            raw: Any = in_path[field.name]
+        elif field.place == "query" or call.raw:
+            raw = query.get(field.name)
+        else:
+            raw = body.get(field.name)
+        in_query = field.place != "body" or call.raw
+        bound[field.name] = _parse(field, raw, in_query)
+    for field in sorted(endpoint.fields, key=lambda f: _GUARD_ORDER.get(f.kind, 9)):
+        if bound[field.name] is not None and field.kind in _GUARD_ORDER:
+            bound[field.name] = _guard(call, field, bound)
+    return bound
+
+
+def query_of(request: Request) -> dict[str, str]:
+    """The query as a map: a repeated name is refused, also a blank one; blank values count as absent."""
+    query: dict[str, str] = {}
+    for name, value in request.query:
+        if name in query:
+            raise Refusal("duplicate_parameter", f"query parameter '{name[:64]}' is given more than once; send it once")
+        query[name] = value
+    return {name: value for name, value in query.items() if value}
+
+
+def media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _check_length(request: Request, limit: int | None, applies: bool = True) -> None:
+    if applies and limit is not None and request.body.length > limit:
+        raise Refusal(
+            "payload_too_large", f"the body has {request.body.length} bytes, the limit is {limit}", limit=limit
+        )
+
+
+def _body_of(endpoint: Endpoint, call: Call) -> Mapping[str, Any]:
+    """The JSON object of a request, `{}` when there is none."""
+    request = call.request
+    if request.method not in ("POST", "PUT"):
+        return _NO_BODY
+    _check_length(request, call.grant.size("max_request_bytes"))
+    if not request.body.length:
+        return _NO_BODY
+    kind = media_type(request)
+    if kind and kind != "application/json":
+        offered = "application/json" + (f" or {OCTETS_TYPE}" if endpoint.raw_upload else "")
+        raise Refusal("unsupported_media_type", f"content type '{kind[:64]}' is not accepted here; send {offered}")
+    return parse_object(request.body.read())
+
+
+def parse_object(data: bytes) -> dict[str, Any]:
+    """Strict JSON (RFC 8259) holding one object; repeated names, NaN and lone surrogates are refused."""
+    try:
+        value = json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except RecursionError:
+        raise Refusal("bad_body", "the JSON body is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise Refusal("bad_body", f"the body is not UTF-8 text; send {JSON_TYPE}") from None
+    except json.JSONDecodeError as error:
+        raise Refusal("bad_body", f"the body is not JSON (line {error.lineno}, column {error.colno})") from None
+    except ValueError as error:  # from the hooks below, or a number with thousands of digits
+        raise Refusal("bad_body", str(error) if isinstance(error, _Strict) else "the body holds an unusable number") from None
+    if not isinstance(value, dict):
+        raise Refusal("bad_body", "the body must be a JSON object")
+    if b"\\u" in data and _has_surrogate(value):
+        raise Refusal("bad_body", "the body holds a lone surrogate escape, which is no character")
+    return value
+
+
+class _Strict(ValueError):
+    pass
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise _Strict("the body repeats a name within one object")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise _Strict(f"the body holds {name}, which is not JSON")
+
+
+def _has_surrogate(value: Any) -> bool:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack += item.keys()
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
+        elif isinstance(item, str) and any("\ud800" <= c <= "\udfff" for c in item):
+            return True
+    return False
+
+
+def _invalid(field: Field, expected: str) -> Refusal:
+    return Refusal("invalid_argument", f"'{field.name}' must be {expected}", field=field.name)
+
+
+def _parse(field: Field, raw: Any, in_query: bool) -> Any:
+    """The shape only: text is text, numbers are numbers. None stands for an absent optional value."""
+    if raw is None:
+        if field.required:
+            raise Refusal("invalid_argument", f"'{field.name}' is required", field=field.name)
+        return field.default
+    match field.kind:
+        case "text" | "url":
+            if not isinstance(raw, str):
+                raise _invalid(field, "text")
+            if not raw and field.required:
+                raise _invalid(field, "text that is not empty")
+            return raw
+        case "int" | "number":
+            return _number(field, raw)
+        case "bool":
+            return raw.lower() in _TRUE if in_query else bool(raw)
+        case "path":
+            if not isinstance(raw, str):
+                raise _invalid(field, "a path as text")
+            return raw
+        case "paths":
+            if not isinstance(raw, list) or not raw or not all(isinstance(path, str) for path in raw):
+                raise _invalid(field, "a list of paths that is not empty")
+            return raw
+        case "env":
+            if not isinstance(raw, dict):
+                raise _invalid(field, "an object of variable names and text values")
+            return raw
+        case "base64":
+            if not isinstance(raw, str):
+                raise _invalid(field, "base64 text")
+            return raw
+        case "command":
+            return split_command(raw), raw
+        case "object":
+            return raw
+
+
+def _number(field: Field, raw: Any) -> Any:
+    try:
+        if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+            raise ValueError
+        value = float(raw)
+        if not math.isfinite(value):
+            raise ValueError
+        if field.kind == "number":
+            return value
+        return int(raw) if isinstance(raw, int) else int(value)
+    except (ValueError, OverflowError):
+        if field.lenient:
+            return field.default
+        raise _invalid(field, "a whole number" if field.kind == "int" else "a number") from None
+
+
+def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:
+    value, services = bound[field.name], call.services
+    match field.kind:
+        case "env":
+            return services.environment.admit(value, restricted=restricts_commands(call.grant))
+        case "command":
+            argv, text = value
+            call.program = argv[0] if argv else ""
+            command = services.command_guard(call.grant).admit(argv, text, services.path_guard(call.grant))
+            call.program = command.program or command.argv[0]
+            return command
+        case "path":
+            return _locate(call, field, value, bound)
+        case "paths":
+            return tuple(_locate(call, field, path, bound) for path in value)
+        case "base64":
+            return _decode(field, value)
+        case _:
+            return value
+
+
+def _locate(call: Call, field: Field, raw: str, bound: Mapping[str, Any]) -> Location:
+    assert field.op is not None
+    follow = bound[field.follow] if isinstance(field.follow, str) else field.follow
+    guard = call.services.path_guard(call.grant)
+    location = guard.locate(raw, field.op, follow=follow, cached=call.inline)
+    call.defer(location.close)
+    call.paths.append(location.path)
+    return location
+
+
+def _decode(field: Field, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise _invalid(field, "base64 text (RFC 4648, section 4)") from None

@@ -1,0 +1,72 @@
+"""Who is calling? Tokens are kept as SHA-256 digests; one request carries one credential."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .access import Identity
+from .messages import Headers, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A known credential: the SHA-256 digest (32 bytes) of its text, and whose it is."""
+
+    digest: bytes
+    identity: Identity
+
+
+class Authenticator:
+    """Turns header fields into an identity, or refuses.
+
+    `anonymous` is who calls without a credential; None means nobody may.
+    """
+
+    def __init__(self, tokens: Sequence[Token], anonymous: Identity | None) -> None:
+        self._tokens = tuple(tokens)
+        self._anonymous = anonymous
+
+    def identify(self, headers: Headers) -> Identity:
+        """The caller. The same token in both headers is one credential; two different ones are refused."""
+        presented = _credentials(headers)
+        if len(presented) > 1:
+            raise Refusal(
+                "ambiguous_credentials",
+                "the request carries several different credentials; send one Authorization or X-Access-Token header",
+            )
+        if not self._tokens:
+            if self._anonymous is None:
+                raise _unauthorized("this server has no identities; start it with a token")
+            return self._anonymous
+        if not presented:
+            if self._anonymous is None:
+                raise _unauthorized("a token is needed; send 'Authorization: Bearer TOKEN'")
+            return self._anonymous
+        digest = hashlib.sha256(presented.pop().encode("utf-8", "surrogateescape")).digest()
+        found: Identity | None = None
+        for token in self._tokens:  # no early exit: the time taken tells nothing about which token came close
+            if hmac.compare_digest(token.digest, digest) and found is None:
+                found = token.identity
+        if found is None:
+            raise _unauthorized("the token is not known to this server")
+        return found
+
+
+def _credentials(headers: Headers) -> set[str]:
+    """The distinct credentials of both headers; other schemes and empty values are ignored."""
+    found = {value.strip() for value in headers.all("x-access-token")}
+    for line in headers.all("authorization"):
+        scheme, _, value = line.strip().partition(" ")
+        if scheme.lower() == "bearer":
+            found.add(value.strip())
+    found.discard("")
+    return found
+
+
+def _unauthorized(message: str) -> Refusal:
+    refusal = Refusal("unauthorized", message)
+    refusal.headers.append(("WWW-Authenticate", "Bearer"))  # RFC 9110, section 11.6.1
+    return refusal

@@ -1,0 +1,205 @@
+"""``agent-sandbox-server``: serve, healthcheck, check-config, version."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .policy import BoundPolicy, ServerPolicy
+    from .server import Settings
+
+PROGRAM = "agent-sandbox-server"
+FAILED, USAGE, REFUSED, WARNED = 1, 2, 3, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; answers the exit code. No subcommand at all means ``serve``."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    options = _parser().parse_args(arguments or ["serve"])
+    code: int = options.run(options)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="A policy-guarded server for the inside of a sandbox.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    serve = commands.add_parser("serve", help="serve HTTP until SIGTERM", description=_SERVE)
+    serve.set_defaults(run=_serve)
+    serve.add_argument("--host", help="address to bind (default: 0.0.0.0; 127.0.0.1 with --allow-anonymous)")
+    serve.add_argument("--port", type=_port, help="HTTP port (default: 9000; 0 picks a free one)")
+    serve.add_argument("--pty-port", type=_port, help="port of the terminal WebSocket (default: 9001)")
+    serve.add_argument("--unix-socket", metavar="PATH", help="serve on this socket; alone unless --port is given too")
+    serve.add_argument("--base-dir", metavar="DIR", help="directory that files and commands live in")
+    serve.add_argument("--allow-anonymous", action="store_true", help="let callers in without a token, loopback only")
+    serve.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="accept this Host header too")
+    serve.add_argument("--allow-origin", metavar="ORIGIN", action="append", default=[], help="accept this web origin")
+    serve.add_argument("--audit-file", metavar="PATH", help="append audit lines here (default: standard error)")
+    serve.add_argument("--confine", choices=["landlock"], help="restrict this process and its children by the kernel")
+    serve.add_argument("--isolation-level", metavar="NAME", default="none", help="what discovery reports as isolation")
+    _policy_flags(serve)
+
+    health = commands.add_parser("healthcheck", help="exit 0 when a server answers, else 1")
+    health.set_defaults(run=_healthcheck)
+    health.add_argument("--host", default="127.0.0.1")
+    health.add_argument("--port", type=_port, default=9000)
+    health.add_argument("--timeout", type=float, default=2.0, metavar="SECONDS")
+
+    check = commands.add_parser("check-config", help="validate a policy, show what it means, explain a decision")
+    check.set_defaults(run=_check_config)
+    _policy_flags(check)
+    check.add_argument("--base-dir", metavar="DIR", help=argparse.SUPPRESS)
+    check.add_argument("--json", action="store_true", help="print JSON")
+    check.add_argument("--strict", action="store_true", help="exit 2 when there are warnings")
+    check.add_argument("--explain", metavar="ENDPOINT", help="would this call be admitted? exit 3 when not")
+    check.add_argument("--path", help="path of the explained call")
+    check.add_argument("--scopes", default="*", metavar="A,B", help="scopes of the explained caller (default: *)")
+    check.add_argument("--op", choices=["read", "write", "delete", "exec"], help="operation of the explained call")
+
+    version = commands.add_parser("version", help="print the version")
+    version.set_defaults(run=_version)
+    return parser
+
+
+_SERVE = "Serve HTTP. Needs an identity: ABX_SERVER_TOKEN, auth.tokens in the policy, or --allow-anonymous."
+
+
+def _policy_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--policy", metavar="FILE", help="policy document (JSON, or YAML where PyYAML is installed)")
+    parser.add_argument("--preset", metavar="NAME", help="preset; with --policy it replaces the document's own")
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{port} is no port; use 0 to 65535")
+    return port
+
+
+def _load_policy(options: argparse.Namespace) -> ServerPolicy:
+    """The explicit policy, else the one the environment names."""
+    from .policy import ServerPolicy
+
+    if options.policy:
+        policy = ServerPolicy.from_file(options.policy)
+        return policy.with_options(preset=options.preset) if options.preset else policy
+    if options.preset:
+        return ServerPolicy.preset(options.preset)
+    return ServerPolicy.from_environment(os.environ)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    import logging
+
+    from .policy import PolicyConfigError
+    from .server import ClosedByDefault, ConfigurationError, SandboxServer, bind_policy, hide_secrets
+
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    try:
+        settings = _settings(options)
+        bound = bind_policy(settings)
+        if options.confine:
+            _confine(bound)
+        server = SandboxServer(settings, bound)
+    except ClosedByDefault as error:
+        return _fail(str(error), USAGE)
+    except (PolicyConfigError, ConfigurationError) as error:
+        return _fail(str(error), FAILED)
+    hide_secrets(bound)
+    for warning in bound.lint():
+        logging.getLogger("sandbox_server").warning("%s: %s", warning.code, warning.message)
+    for address in server.addresses:
+        print(f"listening on {address}", flush=True)
+    server.run()
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    from .server import DEFAULT_PORT, Settings
+
+    port = options.port if options.port is not None or options.unix_socket else DEFAULT_PORT
+    return Settings(
+        policy=_load_policy(options),
+        environ=dict(os.environ),
+        base_dir=options.base_dir,
+        host=options.host,
+        port=port,
+        unix_socket=options.unix_socket,
+        allow_anonymous=options.allow_anonymous,
+        allow_hosts=tuple(options.allow_host),
+        allow_origins=tuple(options.allow_origin),
+        audit_file=options.audit_file,
+        isolation=options.isolation_level,
+    )
+
+
+def _confine(bound: BoundPolicy) -> None:
+    from . import confine
+    from .server import ConfigurationError
+
+    try:
+        confine.restrict_to(bound.base_dir)
+    except OSError as error:
+        raise ConfigurationError(f"--confine landlock is not available: {os.strerror(error.errno or 0)}") from None
+
+
+def _healthcheck(options: argparse.Namespace) -> int:
+    """A bare GET /health: no HTTP library, so that it is over before one would have been imported."""
+    import socket
+
+    try:
+        with socket.create_connection((options.host, options.port), options.timeout) as connection:
+            connection.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            return 0 if connection.recv(64).startswith((b"HTTP/1.1 200 ", b"HTTP/1.0 200 ")) else FAILED
+    except OSError:
+        return FAILED
+
+
+def _check_config(options: argparse.Namespace) -> int:
+    from .guards.paths import PathGuards
+    from .policy import PolicyConfigError
+    from .server import Settings, bind_policy
+
+    try:
+        policy = _load_policy(options)
+        settings = Settings(policy=policy, environ=dict(os.environ), base_dir=options.base_dir)
+        bound = bind_policy(settings)
+    except PolicyConfigError as error:
+        return _fail(str(error), FAILED)
+    if options.explain:
+        scopes = tuple(scope for scope in options.scopes.split(",") if scope)
+        paths = () if options.path is None else (options.path,)
+        decision = bound.explain(
+            options.explain, scopes=scopes, paths=paths, op=options.op, guards=PathGuards(bound.base_dir)
+        )
+        print(json.dumps(decision, indent=2))
+        return 0 if decision["allowed"] else REFUSED
+    warnings = [*bound.lint(), *bound.lint_file(options.policy)] if options.policy else bound.lint()
+    rows = bound.rows()
+    if options.json:
+        listed = [{"code": w.code, "message": w.message} for w in warnings]
+        print(json.dumps({"revision": bound.revision, "endpoints": rows, "warnings": listed}, indent=2))
+    else:
+        print(f"policy is valid, revision {bound.revision}")
+        for row in rows:
+            print(f"  {'on ' if row['enabled'] else 'off'} {row['endpoint']:<24} {row['rule'] or ''}".rstrip())
+        for warning in warnings:
+            print(f"warning {warning.code}: {warning.message}")
+    return WARNED if options.strict and warnings else 0
+
+
+def _version(options: argparse.Namespace) -> int:
+    print(__version__)
+    return 0
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"{PROGRAM}: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,103 @@
+"""What handlers work with: the guards, the process table, and the facts of this server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Protocol
+
+from .access import Grant, Identity
+from .catalogue import Catalogue, Endpoint
+from .guards.commands import CommandGuard
+from .guards.environment import EnvGuard
+from .guards.paths import Location, PathGuard, PathGuards
+from .process.table import ProcessTable
+
+#: Where programs are looked up: fixed, and outside every writable root.
+PROGRAM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+#: What a child inherits when a command rule is active.
+NEUTRAL_NAMES = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR"})
+
+
+class Rule(Protocol):
+    """The effective rule of one endpoint, before anybody calls it."""
+
+    @property
+    def enabled(self) -> bool: ...
+    @property
+    def rule(self) -> str | None: ...
+    @property
+    def scopes(self) -> tuple[str, ...]: ...
+    @property
+    def audit(self) -> str: ...
+
+
+class Rules(Protocol):
+    """What handlers ask of the policy in force."""
+
+    @property
+    def revision(self) -> str: ...
+    @property
+    def preset(self) -> str: ...
+    @property
+    def configured(self) -> bool: ...
+    def rule(self, endpoint_id: str) -> Rule: ...
+    def admit(self, identity: Identity, endpoint: Endpoint) -> Grant: ...
+    def explain(
+        self,
+        endpoint_id: str,
+        *,
+        identity: Identity,
+        paths: Sequence[object],
+        op: str | None,
+        guards: PathGuards,
+    ) -> dict[str, Any]: ...
+
+
+@dataclass
+class Services:
+    """One per server. Handlers reach everything they may touch from here."""
+
+    catalogue: Catalogue
+    rules: Rules
+    path_guards: PathGuards
+    environment: EnvGuard
+    processes: ProcessTable
+    child_environment: Mapping[str, str] = field(default_factory=dict)
+    program_path: tuple[str, ...] = PROGRAM_PATH
+    isolation: str = "none"
+    implemented: frozenset[str] = frozenset()
+    has_tokens: bool = False
+
+    def __post_init__(self) -> None:
+        self._command_guard = lru_cache(maxsize=256)(self._new_command_guard)
+
+    def path_guard(self, grant: Grant) -> PathGuard:
+        return self.path_guards.of(grant.paths)
+
+    def default_cwd(self, grant: Grant) -> Location:
+        """The first allowed root, else the base directory: where relative paths start and children run."""
+        return self.path_guards.of(grant.paths).default("exec")
+
+    def command_guard(self, grant: Grant) -> CommandGuard:
+        params = grant.params
+        return self._command_guard(tuple(params.get("allow_commands", ())), tuple(params.get("deny_commands", ())))
+
+    def _new_command_guard(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> CommandGuard:
+        return CommandGuard(allow, deny, self.program_path)
+
+    def base_environment(self, grant: Grant) -> dict[str, str]:
+        """What a child starts from; only neutral names when a command rule is active."""
+        if not restricts_commands(grant):
+            return dict(self.child_environment)
+        return {
+            name: value
+            for name, value in self.child_environment.items()
+            if name in NEUTRAL_NAMES or name.startswith("LC_")
+        }
+
+
+def restricts_commands(grant: Grant) -> bool:
+    """True when a policy rule speaks about commands."""
+    return bool(grant.params.get("allow_commands") or grant.params.get("deny_commands"))
