@@ -1,0 +1,47 @@
+# `make demo` and `make test` do all the set-up themselves; the only thing needed beforehand is Python 3.10+.
+PYTHON ?= python3
+BIN := .venv/bin/
+READY := .venv/.ready
+
+.PHONY: demo lab test check unit bench generate clean
+
+demo: $(READY)    ## start a sandbox and execute the quickstart notebook for real
+	$(BIN)python scripts/demo.py
+
+lab: $(READY)     ## open JupyterLab on the tutorials
+	$(BIN)jupyter lab --ServerApp.root_dir=notebooks
+
+test: check unit  ## every check there is
+
+$(READY): pyproject.toml server/pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
+	$(PYTHON) -m venv .venv
+	$(BIN)pip install --quiet --disable-pip-version-check -e ./server -e ".[dev]"
+	touch $(READY)
+
+check: $(READY)   ## style, types, layers, generated files
+	$(BIN)ruff check .
+	$(BIN)ruff format --check .
+	$(BIN)mypy
+	$(BIN)lint-imports
+	$(BIN)python scripts/generate.py --check
+	$(BIN)python scripts/unasync.py --check
+	$(BIN)python scripts/notebooks.py --check
+
+unit: $(READY)    ## tests with coverage, then the tutorials cell by cell
+	$(BIN)coverage erase
+	$(BIN)coverage run -m pytest --findings
+	$(BIN)coverage combine --quiet
+	$(BIN)python scripts/coverage_gate.py
+	SANDBOX_SDK_UI=html $(BIN)pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+
+bench: $(READY)   ## our server beside its peers (BENCH="-w upload -c ours,nginx" narrows it)
+	$(BIN)python tests/benchmarks/run.py $(BENCH)
+
+generate: $(READY) ## rewrite the generated files
+	$(BIN)python scripts/generate.py
+	$(BIN)python scripts/unasync.py
+	$(BIN)python scripts/notebooks.py
+
+clean:
+	rm -rf .venv out dist build .coverage* htmlcov

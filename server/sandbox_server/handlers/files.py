@@ -1,0 +1,103 @@
+"""Single paths: what is there, making, removing and moving it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+
+from ..call import Call
+from ..guards.paths import Location
+from ..messages import Refusal, Response, json_response
+from .download import files_download_stream
+from .listing import files_list
+from .metadata import etag_of, iso_time, kind_of, octal, type_of
+from .upload import files_upload_stream
+
+
+def files_stat(call: Call, *, path: Location, follow: bool) -> Response:
+    """Facts about one path. That nothing is there is an answer, not a refusal."""
+    target = path.readlink()
+    linked = {"is_symlink": target is not None, "link_target": target}
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return json_response({**_NOTHING, "name": path.name, "path": path.path, **linked})
+    mode = facts.st_mode
+    return json_response(
+        {
+            "name": path.name,
+            "path": path.path,
+            "type": type_of(mode),
+            "size": facts.st_size,
+            "permissions": f"{mode & 0o777:03o}",
+            "modified": iso_time(facts.st_mtime_ns),
+            "accessed": iso_time(facts.st_atime_ns),
+            "created": iso_time(facts.st_ctime_ns),
+            "exists": True,
+            "kind": kind_of(mode),
+            "mode": octal(mode),
+            "uid": facts.st_uid,
+            "gid": facts.st_gid,
+            "mtime_ns": str(facts.st_mtime_ns),
+            "etag": etag_of(facts),
+            **linked,
+        }
+    )
+
+
+_NOTHING: Mapping[str, object] = {
+    "type": "unknown",
+    "size": 0,
+    "permissions": "",
+    "modified": "",
+    "accessed": "",
+    "created": "",
+    "exists": False,
+    "kind": None,
+    "mode": "",
+    "uid": None,
+    "gid": None,
+    "mtime_ns": "",
+    "etag": None,
+}
+
+
+def files_mkdir(call: Call, *, path: Location) -> Response:
+    """Make the directory and its parents; one that is there already is fine."""
+    path.make_directories()
+    return json_response({"path": path.path, "created": True})
+
+
+def files_delete(call: Call, *, path: Location) -> Response:
+    """Remove a file, a link itself, or a whole directory."""
+    _demand(path)
+    path.remove()
+    return json_response({"path": path.path, "deleted": True})
+
+
+def files_move(call: Call, *, source: Location, destination: Location) -> Response:
+    """Rename. ``destination`` is what was asked for, ``path`` where it ended up."""
+    _demand(source)
+    try:
+        final = source.move_to(destination)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise Refusal("conflict", f"'{source.path}' cannot be moved into itself") from None
+        raise
+    return json_response({"source": source.path, "destination": destination.path, "path": final})
+
+
+def _demand(path: Location) -> None:
+    if path.missing:
+        raise Refusal("not_found", f"no file or directory '{path.path}'")
+
+
+FILE_HANDLERS: Mapping[str, Callable[..., Response]] = {
+    "files_list": files_list,
+    "files_stat": files_stat,
+    "files_mkdir": files_mkdir,
+    "files_delete": files_delete,
+    "files_move": files_move,
+    "files_upload_stream": files_upload_stream,
+    "files_download_stream": files_download_stream,
+}
