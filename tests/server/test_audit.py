@@ -1,0 +1,98 @@
+"""Audit lines: one JSON object each, numbered and chained."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+import pytest
+
+from sandbox_server.audit import GENESIS, AuditLog, cut
+
+
+def lines(path) -> list[dict]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.finding("R2-S18")
+def test_lines_are_numbered_and_each_holds_the_hash_of_the_one_before(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    log = AuditLog(str(file))
+    for number in range(3):
+        log.write({"endpoint": "files_stat", "paths": [f"/a\n{number}"]})
+    log.close()
+    raw = file.read_bytes().splitlines()
+    assert len(raw) == 3  # the line feed in a path is escaped, not a fourth line
+    previous = GENESIS
+    for number, line in enumerate(raw, 1):
+        record = json.loads(line)
+        assert (record["seq"], record["prev"]) == (number, previous)
+        previous = hashlib.sha256(line).hexdigest()
+
+
+def test_a_restart_continues_the_chain(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    for _ in range(2):
+        log = AuditLog(str(file))
+        log.write({"endpoint": "shell"})
+        log.close()
+    first, second = file.read_bytes().splitlines()
+    assert json.loads(second)["seq"] == 2
+    assert json.loads(second)["prev"] == hashlib.sha256(first).hexdigest()
+
+
+def test_a_torn_last_line_does_not_stop_the_next_start(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    log = AuditLog(str(file))
+    log.write({"endpoint": "shell"})
+    log.close()
+    whole = file.read_bytes()
+    file.write_bytes(whole + b'{"seq": 2, "torn')
+    log = AuditLog(str(file))
+    log.write({"endpoint": "shell"})
+    log.close()
+    assert file.read_bytes().splitlines()[-1].endswith(hashlib.sha256(whole.rstrip()).hexdigest().encode() + b'"}')
+
+
+def test_a_file_of_other_text_starts_a_new_chain(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    file.write_text("hello\n")
+    log = AuditLog(str(file))
+    log.write({})
+    log.close()
+    assert json.loads(file.read_bytes().splitlines()[1]) == {"seq": 1, "prev": GENESIS}
+
+
+def test_the_file_is_private(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    AuditLog(str(file)).close()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_does_not_fit_is_counted_and_the_count_is_written():
+    reader, writer = os.pipe()
+    log = AuditLog(descriptor=writer, most_waiting=1)
+    log._thread = object()  # nobody takes lines out yet
+    for _ in range(3):
+        log.write({"endpoint": "shell"})
+    log._thread = None
+    log._start()
+    log.close()
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        records = [json.loads(line) for line in file.read().splitlines()]
+    assert [(r.get("event"), r.get("count")) for r in records] == [("lost", 2), (None, None)]
+
+
+def test_a_full_disk_does_not_stop_the_log():
+    full = os.open("/dev/full", os.O_WRONLY)
+    log = AuditLog(descriptor=full)
+    log.write({"endpoint": "shell"})
+    log.close()
+    os.close(full)
+    assert log._lost == 1
+
+
+def test_long_and_many_paths_are_cut():
+    assert cut(["x" * 1000] * 20) == ["x" * 512] * 8
