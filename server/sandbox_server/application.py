@@ -110,9 +110,7 @@ class Application:
         response.on_close[:0] = [lambda: self._record(exchange, response.status), lambda: self._close(exchange)]
         return response
 
-    def refuse(
-        self, refusal: Refusal, *, client: str = "", method: str = "", path: str = "", id: str = ""
-    ) -> Response:
+    def refuse(self, refusal: Refusal, *, client: str = "", method: str = "", path: str = "", id: str = "") -> Response:
         """Render a refusal of the layer below (framing, Host, Origin), audited like any other."""
         exchange = Exchange(Request(method, path, (), _NO_HEADERS, _NOTHING, _NOTHING, client, id or new_request_id()))
         response = self._render(exchange, refusal)

@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .call import Call
@@ -34,7 +34,8 @@ def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
     query = query_of(request)
     call.raw = endpoint.raw_upload and media_type(request) == OCTETS_TYPE
     if call.raw:
-        _check_length(request, call.grant.size("max_request_bytes"), "max_request_bytes" in call.grant.configured_limits)
+        written = "max_request_bytes" in call.grant.configured_limits  # the default cap is for JSON forms only
+        _check_length(request, call.grant.size("max_request_bytes") if written else None)
         body: Mapping[str, Any] = _NO_BODY
     else:
         body = _body_of(endpoint, call)
@@ -68,8 +69,8 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _check_length(request: Request, limit: int | None, applies: bool = True) -> None:
-    if applies and limit is not None and request.body.length > limit:
+def _check_length(request: Request, limit: int | None) -> None:
+    if limit is not None and request.body.length > limit:
         raise Refusal(
             "payload_too_large", f"the body has {request.body.length} bytes, the limit is {limit}", limit=limit
         )
@@ -101,7 +102,8 @@ def parse_object(data: bytes) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise Refusal("bad_body", f"the body is not JSON (line {error.lineno}, column {error.colno})") from None
     except ValueError as error:  # from the hooks below, or a number with thousands of digits
-        raise Refusal("bad_body", str(error) if isinstance(error, _Strict) else "the body holds an unusable number") from None
+        message = str(error) if isinstance(error, _Strict) else "the body holds an unusable number"
+        raise Refusal("bad_body", message) from None
     if not isinstance(value, dict):
         raise Refusal("bad_body", "the body must be a JSON object")
     if b"\\u" in data and _has_surrogate(value):
@@ -148,40 +150,43 @@ def _parse(field: Field, raw: Any, in_query: bool) -> Any:
         if field.required:
             raise Refusal("invalid_argument", f"'{field.name}' is required", field=field.name)
         return field.default
-    match field.kind:
-        case "text" | "url":
-            if not isinstance(raw, str):
-                raise _invalid(field, "text")
-            if not raw and field.required:
-                raise _invalid(field, "text that is not empty")
-            return raw
-        case "int" | "number":
-            return _number(field, raw)
-        case "bool":
-            return raw.lower() in _TRUE if in_query else bool(raw)
-        case "path":
-            if not isinstance(raw, str):
-                raise _invalid(field, "a path as text")
-            return raw
-        case "paths":
-            if not isinstance(raw, list) or not raw or not all(isinstance(path, str) for path in raw):
-                raise _invalid(field, "a list of paths that is not empty")
-            return raw
-        case "env":
-            if not isinstance(raw, dict):
-                raise _invalid(field, "an object of variable names and text values")
-            return raw
-        case "base64":
-            if not isinstance(raw, str):
-                raise _invalid(field, "base64 text")
-            return raw
-        case "command":
-            return split_command(raw), raw
-        case "object":
-            return raw
+    return _PARSERS[field.kind](field, raw, in_query)
 
 
-def _number(field: Field, raw: Any) -> Any:
+def _text(field: Field, raw: Any, in_query: bool) -> str:
+    expected = {"path": "a path as text", "base64": "base64 text"}.get(field.kind, "text")
+    if not isinstance(raw, str):
+        raise _invalid(field, expected)
+    if not raw and field.required and field.kind in ("text", "url"):
+        raise _invalid(field, "text that is not empty")
+    return raw
+
+
+def _truth(field: Field, raw: Any, in_query: bool) -> bool:
+    return raw.lower() in _TRUE if in_query else bool(raw)
+
+
+def _path_list(field: Field, raw: Any, in_query: bool) -> list[str]:
+    if not isinstance(raw, list) or not raw or not all(isinstance(path, str) for path in raw):
+        raise _invalid(field, "a list of paths that is not empty")
+    return raw
+
+
+def _variables(field: Field, raw: Any, in_query: bool) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise _invalid(field, "an object of variable names and text values")
+    return raw
+
+
+def _command(field: Field, raw: Any, in_query: bool) -> tuple[tuple[str, ...], str]:
+    return split_command(raw), raw
+
+
+def _anything(field: Field, raw: Any, in_query: bool) -> Any:
+    return raw
+
+
+def _number(field: Field, raw: Any, in_query: bool) -> Any:
     try:
         if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
             raise ValueError
@@ -195,6 +200,21 @@ def _number(field: Field, raw: Any) -> Any:
         if field.lenient:
             return field.default
         raise _invalid(field, "a whole number" if field.kind == "int" else "a number") from None
+
+
+_PARSERS: Mapping[str, Callable[[Field, Any, bool], Any]] = {
+    "text": _text,
+    "url": _text,
+    "path": _text,
+    "base64": _text,
+    "int": _number,
+    "number": _number,
+    "bool": _truth,
+    "paths": _path_list,
+    "env": _variables,
+    "command": _command,
+    "object": _anything,
+}
 
 
 def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
 import os
@@ -136,10 +137,8 @@ class SandboxServer:
         self.path_guards.close()
         self.audit.close()
         if self.settings.unix_socket:
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.settings.unix_socket)
-            except FileNotFoundError:
-                pass
 
 
 def hide_secrets(policy: BoundPolicy) -> None:

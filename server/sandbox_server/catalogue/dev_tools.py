@@ -9,35 +9,31 @@ _READ = ("devtools:read",)
 _ID = Field("id", "text", "path", "Context id.")
 
 
-def _endpoint(*args: object, **more: object) -> Endpoint:
-    return Endpoint(*args, opt_in=True, **more)  # type: ignore[arg-type]
-
-
 def endpoints() -> tuple[Endpoint, ...]:
     return (
-        _endpoint("code_run", "POST", "/code/run", "dev_tools", "Runs a piece of code.", _RUN,
-                  (
-                      Field("code", "text", "body", "Source text."),
-                      Field("language", "text", "body", "python, node or bash.", "python"),
-                      Field("timeout", "number", "body", "Whole seconds.", 30, lenient=True),
-                  ), {"timeout_seconds": 300, "max_output_bytes": None}, ("languages",),
-                  executes_code=True, takes_paths=True),
-        _endpoint("code_contexts_create", "POST", "/code/contexts", "dev_tools", "Opens a persistent namespace.", _RUN,
-                  (Field("cwd", "path", "body", "Working directory.", None, op="exec"),), executes_code=True),
-        _endpoint("code_contexts_list", "GET", "/code/contexts", "dev_tools", "Open namespaces.", _RUN),
-        _endpoint("code_contexts_delete", "DELETE", "/code/contexts/{id}", "dev_tools", "Closes one.", _RUN, (_ID,)),
-        _endpoint("code_contexts_run", "POST", "/code/contexts/{id}/run", "dev_tools", "Runs code in one.", _RUN,
-                  (_ID,), executes_code=True, streaming=True, takes_paths=True),
-        _endpoint("code_contexts_interrupt", "POST", "/code/contexts/{id}/interrupt", "dev_tools",
-                  "Interrupts what runs in one.", _RUN, (_ID,)),
-        _endpoint("code_contexts_restart", "POST", "/code/contexts/{id}/restart", "dev_tools",
-                  "Empties one.", _RUN, (_ID,)),
-        _endpoint("git_status", "GET", "/git/status", "dev_tools", "Branch and changed files.", _READ,
-                  (Field("path", "path", "query", "Work tree.", ".", op="read"),)),
-        _endpoint("git_diff", "GET", "/git/diff", "dev_tools", "Changes as a diff.", _READ,
-                  (
-                      Field("path", "path", "query", "Work tree.", ".", op="read"),
-                      Field("staged", "bool", "query", "Compare the index.", False),
-                      Field("file", "text", "query", "One file, relative to the work tree.", None),
-                  )),
+        Endpoint("code_run", "POST", "/code/run", "dev_tools", "Runs a piece of code.", _RUN,
+                 (
+                     Field("code", "text", "body", "Source text."),
+                     Field("language", "text", "body", "python, node or bash.", "python"),
+                     Field("timeout", "number", "body", "Whole seconds.", 30, lenient=True),
+                 ), {"timeout_seconds": 300, "max_output_bytes": None}, ("languages",),
+                 executes_code=True, takes_paths=True),
+        Endpoint("code_contexts_create", "POST", "/code/contexts", "dev_tools", "Opens a persistent namespace.", _RUN,
+                 (Field("cwd", "path", "body", "Working directory.", None, op="exec"),), executes_code=True),
+        Endpoint("code_contexts_list", "GET", "/code/contexts", "dev_tools", "Open namespaces.", _RUN),
+        Endpoint("code_contexts_delete", "DELETE", "/code/contexts/{id}", "dev_tools", "Closes one.", _RUN, (_ID,)),
+        Endpoint("code_contexts_run", "POST", "/code/contexts/{id}/run", "dev_tools", "Runs code in one.", _RUN,
+                 (_ID,), executes_code=True, streaming=True, takes_paths=True),
+        Endpoint("code_contexts_interrupt", "POST", "/code/contexts/{id}/interrupt", "dev_tools",
+                 "Interrupts what runs in one.", _RUN, (_ID,)),
+        Endpoint("code_contexts_restart", "POST", "/code/contexts/{id}/restart", "dev_tools",
+                 "Empties one.", _RUN, (_ID,)),
+        Endpoint("git_status", "GET", "/git/status", "dev_tools", "Branch and changed files.", _READ,
+                 (Field("path", "path", "query", "Work tree.", ".", op="read"),)),
+        Endpoint("git_diff", "GET", "/git/diff", "dev_tools", "Changes as a diff.", _READ,
+                 (
+                     Field("path", "path", "query", "Work tree.", ".", op="read"),
+                     Field("staged", "bool", "query", "Compare the index.", False),
+                     Field("file", "text", "query", "One file, relative to the work tree.", None),
+                 )),
     )  # fmt: skip

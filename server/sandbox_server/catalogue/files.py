@@ -34,7 +34,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                  ("files:write", "files:delete"),
                  (
                      Field("source", "path", "body", "What to move.", op="delete", follow=False),
-                     Field("destination", "path", "body", "New place; an existing directory receives the source inside.",
+                     Field("destination", "path", "body", "New place; an existing directory receives it inside.",
                            op="write"),
                  )),
         Endpoint("files_search", "POST", "/files/search", "file_ops", "Finds files by name below a directory.",

@@ -68,7 +68,6 @@ class Endpoint:
     virtual: bool = False  # not an HTTP route (the terminal's WebSocket)
     raw_upload: bool = False
     inline: bool = False  # small enough to be answered on the selector thread
-    opt_in: bool = False
     takes_paths: bool = False  # has path rules although no field carries a path (kernel-enforced ones)
 
     @property
@@ -90,6 +89,10 @@ class Endpoint:
     @property
     def core(self) -> bool:
         return self.group == "core"
+
+    @property
+    def opt_in(self) -> bool:
+        return self.group in OPT_IN_GROUPS
 
 
 #: limit -> (kind, meaning). The first three hold for every endpoint.
