@@ -22,7 +22,9 @@ def demand_match(headers: Headers, etag: str | None) -> None:
         return
     wanted = tags(headers["if-match"])
     if etag is None or ("*" not in wanted and etag not in wanted):
-        raise Refusal("precondition_failed", "the file is not the version that If-Match names; read it again", etag=etag)
+        raise Refusal(
+            "precondition_failed", "the file is not the version that If-Match names; read it again", etag=etag
+        )
 
 
 def matches_none(headers: Headers, etag: str | None) -> bool:

@@ -58,20 +58,13 @@ def files_upload_stream(
     digest = hashlib.sha256() if wants_sha256(call.request.headers) else None
     try:
         with path.replace(overwrite=replacing, durable=durable) as replacement:
-            _check_space(replacement.descriptor, length)
-            stored = _fill(call.request.body, replacement.descriptor, content, digest)
-            if stored != length:
-                raise Refusal("bad_body", f"the body ended after {stored} of {length} bytes")
+            _store(call, replacement.descriptor, content, length, digest)
             if "if-match" in call.request.headers:
                 _check_conditions(call, path, _present(path))
             facts = replacement.commit(mode=bits, mtime=mtime)
     except Refusal as refusal:
         if refusal.code == "file_exists" and fresh:
             raise _already_there(path) from None
-        raise
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _no_space(length, None) from None
         raise
 
     sha256 = digest.hexdigest() if digest else None
@@ -90,6 +83,21 @@ def files_upload_stream(
     if digest:
         response.headers.append(repr_digest(digest.digest()))
     return response
+
+
+def _store(call: Call, descriptor: int, content: bytes | None, length: int, digest: _Digest | None) -> None:
+    """Exactly `length` bytes into the temporary file, or a refusal; the room is looked at before the body moves."""
+    free = _free_space(descriptor)
+    if free is not None and length > free:
+        raise _no_space(length, free)
+    try:
+        stored = _fill(call.request.body, descriptor, content, digest)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _no_space(length, free) from None
+        raise
+    if stored != length:
+        raise Refusal("bad_body", f"the body ended after {stored} of {length} bytes")
 
 
 def _fill(body: Body, descriptor: int, content: bytes | None, digest: _Digest | None) -> int:
@@ -124,7 +132,7 @@ def _permission_bits(mode: str) -> int | None:
 
 def _check_time(mtime: float | None) -> None:
     if mtime is not None and not 0 <= mtime <= _LAST_SECOND:
-        raise Refusal("invalid_argument", f"mtime '{mtime}' must be Unix seconds from 0 to {_LAST_SECOND}", field="mtime")
+        raise Refusal("invalid_argument", f"mtime '{mtime}' must be Unix seconds up to {_LAST_SECOND}", field="mtime")
 
 
 def _check_size(call: Call, length: int) -> None:
@@ -152,11 +160,10 @@ def _already_there(path: Location) -> Refusal:
     return Refusal("precondition_failed", f"'{path.path}' exists in a version that If-None-Match excludes")
 
 
-def _check_space(descriptor: int, needed: int) -> None:
+def _free_space(descriptor: int) -> int | None:
+    """Bytes left for us; None where the file system counts none, as some virtual ones do."""
     space = os.fstatvfs(descriptor)
-    free = space.f_bavail * space.f_frsize
-    if space.f_blocks and needed > free:  # some virtual file systems count no blocks
-        raise _no_space(needed, free)
+    return space.f_bavail * space.f_frsize if space.f_blocks else None
 
 
 def _no_space(needed: int, free: int | None) -> Refusal:

@@ -1,0 +1,206 @@
+"""Listing a directory: entries as JSON text in blocks, so that the first bytes go out before the last are known.
+
+Order is that of names, directory by directory, a directory before what is in it. Therefore the path of the last entry
+is all a cursor must hold: the next page begins with what sorts after it, whether or not it still exists.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import pwd
+import stat
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from json.encoder import encode_basestring_ascii as quoted
+
+from ..call import Call
+from ..guards.paths import Location
+from ..messages import JSON_TYPE, Refusal, Response
+from .metadata import fraction_text, kind_of, octal, second_text, type_of
+
+_FIRST_BLOCK, _BLOCK = 200, 1000  # entries
+_ENTRIES, _DEPTH = 1000, 3  # when the caller does not say
+_Found = tuple[str, str, os.stat_result, "str | None"]  # prefix, name, facts, link target
+
+
+def files_list(
+    call: Call,
+    *,
+    path: Location,
+    recursive: bool,
+    max_entries: int | None,
+    max_depth: int | None,
+    order: str,
+    cursor: str,
+) -> Response:
+    """Entries of a directory, each with its path relative to it; ``next`` is the cursor of the page after this one."""
+    if order not in ("name", "none"):
+        raise Refusal("invalid_argument", f"order '{order[:16]}' must be name or none", field="order")
+    if cursor and order == "none":
+        raise Refusal("invalid_argument", "a cursor needs an order; leave out order=none", field="cursor")
+    most = _at_most(max_entries, call.grant.size("max_entries"), _ENTRIES)
+    depth = _depth(call, max_depth) if recursive else 1
+    found = _walk(path, depth, order == "name", _after(cursor))
+    blocks = _blocks(found, max(most, 0), order == "name")
+    first = next(blocks)  # whatever is wrong with the directory itself becomes a refusal, not half an answer
+    second = next(blocks, None)
+    if second is None:
+        return Response(200, first, [("Content-Type", JSON_TYPE)])
+    response = Response(200, _joined(first, second, blocks), [("Content-Type", JSON_TYPE)])
+    response.on_close.append(blocks.close)
+    return response
+
+
+def _at_most(asked: int | None, limit: int | None, default: int) -> int:
+    if asked is None:
+        return default if limit is None else min(default, limit)
+    return asked if limit is None else min(asked, limit)
+
+
+def _depth(call: Call, asked: int | None) -> int:
+    """Levels to descend: three unless the caller says otherwise, bounded where a policy does."""
+    limit = call.grant.size("max_depth") if "max_depth" in call.grant.configured_limits else None
+    return _at_most(asked, limit, _DEPTH)
+
+
+def _after(cursor: str) -> list[str]:
+    """The names on the way to the last entry of the previous page."""
+    try:
+        path = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
+        return os.fsdecode(path).split("/") if path else []
+    except (binascii.Error, ValueError):
+        raise Refusal("invalid_argument", "'cursor' must be the 'next' of an earlier answer", field="cursor") from None
+
+
+def _cursor(path: str) -> str:
+    return base64.urlsafe_b64encode(os.fsencode(path)).decode()
+
+
+def _joined(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield second
+    yield from rest
+
+
+@dataclass(slots=True)
+class _Level:
+    """One open directory on the way down."""
+
+    directory: Location
+    prefix: str  # its path relative to the top, with a slash at the end; "" for the top
+    descriptor: int
+    entries: Iterator[tuple[str, os.stat_result, str | None]]
+
+    @classmethod
+    def open(cls, directory: Location, prefix: str, ordered: bool, after: str) -> _Level:
+        descriptor = directory.open_directory()
+        return cls(directory, prefix, descriptor, directory.scan(descriptor, ordered=ordered, after=after))
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        if self.prefix:  # the top belongs to the caller
+            self.directory.close()
+
+    def below(self, name: str, ordered: bool, after: str = "") -> _Level | None:
+        """A subdirectory; None when it may not be read, or is a directory no longer."""
+        try:
+            child = self.directory.child(name)
+        except (Refusal, PermissionError, FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            return _Level.open(child, f"{self.prefix}{name}/", ordered, after)
+        except (Refusal, PermissionError, FileNotFoundError, NotADirectoryError):
+            child.close()
+            return None
+        except BaseException:
+            child.close()
+            raise
+
+
+def _walk(top: Location, depth: int, ordered: bool, after: list[str]) -> Generator[_Found, None, None]:
+    """Visible entries, a directory before its contents, never through a link. Needs one descriptor per level."""
+    levels = [_Level.open(top, "", ordered, after[0] if after else "")]
+    try:
+        for name, following in zip(after, after[1:], strict=False):
+            if len(levels) >= depth or (level := levels[-1].below(name, ordered, following)) is None:
+                break
+            levels.append(level)
+        while levels and depth > 0:
+            level = levels[-1]
+            for name, facts, target in level.entries:
+                yield level.prefix, name, facts, target
+                if len(levels) < depth and stat.S_ISDIR(facts.st_mode) and (child := level.below(name, ordered)):
+                    levels.append(child)
+                    break
+            else:
+                levels.pop().close()
+    finally:
+        for level in levels:
+            level.close()
+
+
+def _blocks(found: Generator[_Found, None, None], most: int, continuable: bool) -> Generator[bytes, None, None]:
+    """The answer's JSON text, piece by piece; the last piece tells whether more entries follow, and where."""
+    row = _Rows()
+    texts: list[str] = []
+    lead, size, last = '{"entries":[', _FIRST_BLOCK, ""
+    try:
+        for prefix, name, facts, target in islice(found, most):
+            texts.append(row(prefix, name, facts, target))
+            last = prefix + name
+            if len(texts) == size:
+                yield (lead + ",".join(texts)).encode()
+                texts.clear()
+                lead, size = ",", _BLOCK
+        truncated = next(found, None) is not None
+        if not texts and lead == ",":
+            lead = ""
+        following = f'"{_cursor(last)}"' if truncated and last and continuable else "null"
+        yield f'{lead}{",".join(texts)}],"truncated":{"true" if truncated else "false"},"next":{following}}}'.encode()
+    finally:
+        found.close()
+
+
+class _Rows:
+    """Formats entries. What many entries share is formatted once."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, str] = {}
+        self._traits: dict[tuple[int, int, int], str] = {}
+        self._owners: dict[int, str] = {}
+
+    def __call__(self, prefix: str, name: str, facts: os.stat_result, target: str | None) -> str:
+        text = quoted(name)
+        seconds, rest = divmod(facts.st_mtime_ns, 1_000_000_000)
+        moment = self._seconds.get(seconds) or self._second(seconds)
+        key = (facts.st_mode, facts.st_uid, facts.st_gid)
+        traits = self._traits.get(key) or self._trait(*key)
+        path = text if not prefix else quoted(prefix)[:-1] + text[1:]
+        link = f',"target":{quoted(target)}' if target is not None else ""
+        return (
+            f'{{"name":{text},"path":{path},{traits},"size":{facts.st_size},'
+            f'"modified":"{moment}{fraction_text(rest)}"{link}}}'
+        )
+
+    def _second(self, seconds: int) -> str:
+        if len(self._seconds) > _BLOCK:  # times are spread widely: do not grow with the directory
+            self._seconds.clear()
+        return self._seconds.setdefault(seconds, second_text(seconds))
+
+    def _trait(self, mode: int, uid: int, gid: int) -> str:
+        return self._traits.setdefault(
+            (mode, uid, gid),
+            f'"type":"{type_of(mode)}","kind":"{kind_of(mode)}","mode":"{octal(mode)}",'
+            f'"uid":{uid},"gid":{gid},"owner":{self._owner(uid)}',
+        )
+
+    def _owner(self, uid: int) -> str:
+        if uid not in self._owners:
+            try:
+                self._owners[uid] = quoted(pwd.getpwuid(uid).pw_name)
+            except KeyError:
+                self._owners[uid] = "null"
+        return self._owners[uid]

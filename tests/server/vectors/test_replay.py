@@ -1,0 +1,149 @@
+"""Every recorded exchange of the wire contract that concerns an endpoint of this server, against the real thing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox_server.catalogue import builtin
+from sandbox_server.handlers import HANDLERS
+from tests.server.vectors.deviations import DEVIATIONS, OURS
+from tests.support.server import SYSTEM_PATH, Reply, ServerProcess, start_server
+from tests.support.vectors import Vector, compare, differences, filled, lay_out, load, replay
+
+FILES = ("core", "auth", "files", "process", "limits", "limits_concurrency", "audit")
+#: Answered before the handler is asked, so also by endpoints that have none yet.
+BEFORE_THE_HANDLER = {"unauthorized", "ambiguous_credentials", "endpoint_disabled", "missing_scope", "rate_limited"}
+
+
+def endpoint_of(vector: Vector) -> str | None:
+    request = vector.facts["request"]
+    methods, _ = builtin().find(request["path"].partition("?")[0])
+    endpoint = methods.get(request["method"])
+    return endpoint.id if endpoint else None
+
+
+def is_later(vector: Vector) -> bool:
+    """The endpoint has no handler yet, and the answer would have to come from one."""
+    endpoint = endpoint_of(vector)
+    return endpoint is not None and endpoint not in HANDLERS and vector.code not in BEFORE_THE_HANDLER
+
+
+def server_key(vector: Vector) -> str:
+    """Vectors with the same key may share a server: same policy and environment, and no counters between them."""
+    text = json.dumps([vector.policy, vector.environ], sort_keys=True)
+    counted = any(word in text for word in ("rate_per_minute", "max_concurrency", "max_processes"))
+    whole_table = vector.facts["request"]["path"] == "/process/list"
+    return text + (vector.name if counted or whole_table else "")
+
+
+ALL = load(*FILES)
+NOW = sorted((vector for vector in ALL if not is_later(vector)), key=server_key)
+
+
+class Servers:
+    """One running server at a time; the next one is started when a vector needs another policy."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._key: str | None = None
+        self._server: ServerProcess | None = None
+        self._started = 0
+
+    def for_vector(self, vector: Vector) -> tuple[ServerProcess, Path]:
+        if self._key != server_key(vector):
+            self.stop()
+            self._started += 1
+            self._key = server_key(vector)
+        tmp = self._directory / f"run{self._started}"
+        state = self._directory / f"state{self._started}"
+        if self._server is None:
+            tmp.mkdir()
+            state.mkdir()
+            lay_out(tmp, [])
+            policy = filled(vector.policy, tmp)
+            environ = {
+                "PATH": SYSTEM_PATH,
+                "HOME": str(tmp / "home"),
+                "LANG": "C.UTF-8",
+                "GREETING": "hello",
+                "ABX_SERVER_BASE_DIR": str(tmp / "base"),
+                **vector.environ,
+            }
+            self._server = start_server(
+                tmp / "base", state, policy=policy, environ=environ, allow_anonymous=not _has_identities(vector)
+            )
+        return self._server, tmp
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+        self._server = None
+
+
+def _has_identities(vector: Vector) -> bool:
+    auth = (vector.policy or {}).get("auth", {})
+    return bool(auth.get("tokens")) or "ABX_SERVER_TOKEN" in vector.environ
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    running = Servers(tmp_path_factory.mktemp("replay"))
+    yield running
+    running.stop()
+
+
+def exchange(vector: Vector, server: ServerProcess, tmp: Path) -> tuple[Reply, list[dict[str, object]]]:
+    """The reply, and the audit lines that the exchange caused (a request that is always audited ends them)."""
+    before = _audited(server)
+    reply = replay(vector, server, tmp)
+    return reply, _audited(server)[len(before) : -1]
+
+
+def _audited(server: ServerProcess) -> list[dict[str, object]]:
+    """All audit lines up to now; the last is that of a request of ours."""
+    marker = server.request("GET", "/no-such-route").headers["x-request-id"]
+    while True:
+        lines = server.audit_lines()
+        if lines and lines[-1]["id"] == marker:
+            return lines
+        assert server.process.poll() is None
+        time.sleep(0.01)
+
+
+def judge(vector: Vector, servers: Servers) -> list[str]:
+    """Everything in which the server's answer falls short of the vector's."""
+    server, tmp = servers.for_vector(vector)
+    if "audit" not in vector.facts:
+        return differences(vector, replay(vector, server, tmp), tmp)
+    reply, lines = exchange(vector, server, tmp)
+    return differences(vector, reply, tmp) + compare(filled(vector.facts["audit"], tmp), lines, "audit", frozenset())
+
+
+@pytest.mark.parametrize("vector", NOW, ids=lambda vector: vector.name)
+def test_the_server_answers_as_recorded_or_as_the_deviation_says(vector: Vector, servers: Servers) -> None:
+    found = judge(vector, servers)
+    if vector.name not in DEVIATIONS:
+        assert not found
+        return
+    assert found, "listed as a deviation, but answered as recorded"
+    assert not judge(vector.expecting(OURS[vector.name]), servers)
+
+
+def test_deviations_name_vectors_and_say_what_is_answered_instead() -> None:
+    names = {vector.name for vector in NOW}
+    assert {name for name in DEVIATIONS if name.split(":")[0] in FILES} <= names
+    assert set(OURS) == set(DEVIATIONS)
+    assert all(reason and "\n" not in reason for reason in DEVIATIONS.values())
+
+
+def test_only_endpoints_without_a_handler_wait_for_later() -> None:
+    waiting = {endpoint_of(vector) for vector in ALL if is_later(vector)}
+    assert waiting == {
+        "code_run", "env_get", "files_archive", "files_search", "files_watch", "list_commands", "ports",
+        "pty_create_session",
+    }  # fmt: skip
