@@ -53,31 +53,27 @@ def test_no_file_is_owned_by_two_wheels(wheels):
     }  # fmt: skip
 
 
-@pytest.mark.finding("R2-C7")
-@pytest.mark.finding("R-B3")
+@pytest.mark.finding("R2-C7", "R-B3")
 def test_the_server_wheel_needs_nothing_else(wheels, clean):
     bin = clean("server")
     run(bin / "pip", "install", "--quiet", "--no-index", wheels["notebook_sandbox_server"])
     assert run(bin / "agent-sandbox-server", "version").strip() == server_version
     shown = run(bin / "python", "-m", "sandbox_server", "check-config", "--preset", "transfer-only")
     assert shown.startswith("policy is valid")
-        "policy is valid"
-    )
     assert not (bin / "abx").exists()
 
 
+SMOKE = """
+from sandbox_sdk import Sandbox
+with Sandbox.local() as sb:
+    print(sb.run("echo hello from inside").stdout)
+"""
+
+
 def test_the_client_wheel_runs_a_command_in_a_sandbox(wheels, clean):
-    bin = clean("client")
-    run(bin / "pip", "install", "--quiet", "--disable-pip-version-check", "--find-links", wheels["notebook_sandbox"].parent,
-        wheels["notebook_sandbox"])  # fmt: skip
-    code = (
-        "from sandbox_sdk import Sandbox
-"
-        "with Sandbox.local() as sb:
-"
-        "    print(sb.run('echo hello from inside').stdout)"
-    )
-    assert "hello from inside" in run(bin / "python", "-I", "-c", code)
-    assert (
-        run(bin / "python", "-I", "-c", "import sys, sandbox_sdk; print('IPython' in sys.modules)").strip() == "False"
-    )
+    bin, wheel = clean("client"), wheels["notebook_sandbox"]
+    pip = (bin / "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, "--find-links", wheel.parent, wheel)
+    assert "hello from inside" in run(bin / "python", "-I", "-c", SMOKE)
+    loaded = run(bin / "python", "-I", "-c", "import sys, sandbox_sdk; print('IPython' in sys.modules)")
+    assert loaded.strip() == "False"
