@@ -1,0 +1,75 @@
+"""From a line to the function that does it. A console script can stand on this as the magics do."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, MutableMapping
+
+from .args import Word
+from .config import Settings
+from .grammar import Command, Mistake, Parsed, nearest, parse, words_of
+from .invocation import Front, Invocation, Outcome
+from .session import Session
+from .vocabulary import commands
+
+# Where each subcommand is done; its module is imported when it is first used.
+_VERBS = {
+    "start": "lifecycle.start", "stop": "lifecycle.stop", "use": "lifecycle.use", "list": "lifecycle.overview",
+    "info": "lifecycle.info", "upload": "upload.upload", "download": "download.download", "ls": "listing.ls",
+    "run": "run.run", "caps": "rules.caps", "check": "rules.check", "ps": "processes.ps", "logs": "processes.logs",
+    "kill": "processes.kill", "config": "settings.config", "help": "manual.help_on",
+}  # fmt: skip
+
+
+def dispatch(
+    line: str,
+    body: str | None,
+    *,
+    session: Session,
+    settings: Settings,
+    front: Front,
+    namespace: MutableMapping[str, object],
+) -> Outcome:
+    parsed = read(line, body is not None)
+    module, _, function = _VERBS[parsed.command.name].partition(".")
+    verb: Callable[[Invocation], Outcome] = getattr(importlib.import_module(f".verbs.{module}", __package__), function)
+    return verb(Invocation(parsed, session, settings, front, namespace, body))
+
+
+def read(line: str, cell: bool = False) -> Parsed:
+    """The subcommand and its values; no subcommand, or ``--help`` after one, means help."""
+    words = words_of(line)
+    known = commands()
+    if not words:
+        if cell:
+            raise Mistake("a cell needs a subcommand", "%%sandbox run --lang python")
+        return Parsed(known["help"], line)
+    command = known.get(words[0].text)
+    if command is None:
+        raise _unknown(line, words[0], known, cell)
+    if _asks_for_help(command, words[1:]):
+        return Parsed(known["help"], line, {"command": command.name})
+    if cell and not command.cell:
+        raise Mistake(f'"{command.name}" takes no cell', f"%sandbox {line}, on a line of its own")
+    return parse(command, line, words[1:])
+
+
+def _asks_for_help(command: Command, words: list[Word]) -> bool:
+    for word in words:
+        if word.text == "--" or (command.verbatim and not word.text.startswith("-")):
+            return False
+        if word.text in ("--help", "-h"):
+            return True
+    return False
+
+
+def _unknown(line: str, word: Word, known: dict[str, Command], cell: bool) -> Mistake:
+    if word.text in ("--help", "-h"):
+        return Mistake("help is a subcommand", "%sandbox help")
+    if word.text.startswith("-") and any(command.option(word.text.partition("=")[0]) for command in known.values()):
+        subcommand = next(c.name for c in known.values() if c.option(word.text.partition("=")[0]))
+        name = "run" if cell else subcommand
+        return Mistake(f'option "{word.text}" comes after a subcommand', f"%{'%' * cell}sandbox {name} {line}")
+    near = nearest(word.text, known)
+    hint = f"did you mean %sandbox {near}?" if near else "%sandbox help"
+    return Mistake(f'"{word.text}" is no subcommand', hint, line=line, column=word.start)

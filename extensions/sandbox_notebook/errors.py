@@ -1,0 +1,120 @@
+"""What a failed magic shows: one line that says what, one that says what to do, and a real error all the same.
+
+`SandboxMagicError` is an ordinary exception, so nbclient, nbval and papermill see the cell fail; only what it shows
+is short.
+IPython's own ``UsageError`` is never raised: it reaches no tool as an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .grammar import Mistake
+from .text import printable
+
+if TYPE_CHECKING:
+    from sandbox_sdk import SandboxError, ServerAPIError
+
+# What to type next, by the code of the refusal; the client's own hints speak of Python calls.
+_HINTS = {
+    "path_not_allowed": "%sandbox caps {endpoint} lists the directories that are allowed",
+    "path_denied": "%sandbox check {endpoint} PATH tells about another path",
+    "read_only": "%sandbox caps {endpoint} shows what may be written",
+    "symlink_denied": "name the target itself instead of the link",
+    "hardlink_denied": "copy the file first: the policy refuses files with several names",
+    "extension_not_allowed": "%sandbox caps {endpoint} lists the extensions that may be written",
+    "command_not_allowed": "%sandbox caps {endpoint} lists the commands that may run",
+    "env_var_not_allowed": "leave the variable out",
+    "env_var_denied": "leave the variable out",
+    "signal_not_allowed": "%sandbox caps {endpoint} lists the signals that may be sent",
+    "missing_scope": "%sandbox caps tells what this identity may do",
+    "endpoint_disabled": "%sandbox caps tells what is on; another sandbox may have another policy: %sandbox start -h",
+    "not_implemented": "%sandbox caps lists what this server offers",
+    "file_exists": "--overwrite replaces it",
+    "payload_too_large": "%sandbox caps {endpoint} tells the limit",
+    "no_space": "%sandbox ls -l shows what lies there; delete something first",
+    "too_many_processes": "%sandbox ps shows them, %sandbox kill ends one",
+}
+
+_RED, _BOLD, _OFF = "\x1b[31m", "\x1b[1m", "\x1b[0m"
+
+
+class SandboxMagicError(Exception):
+    """A magic that did not do what was asked."""
+
+    def __init__(
+        self, message: str, hint: str = "", *, line: str = "", column: int = -1, magic: str = "%sandbox"
+    ) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.line = line
+        self.column = column
+        self.magic = magic
+
+    def _render_traceback_(self) -> list[str]:
+        message = printable(str(self))
+        if self.column < 0:
+            return [f"{_RED}{_BOLD}{message}{_OFF}", *([f"  {printable(self.hint)}"] if self.hint else [])]
+        head = f"{message}: {self.magic} "
+        place = " " * (len(head) + self.column)
+        shown = printable(self.line) if len(printable(self.line)) == len(self.line) else self.line
+        return [f"{_RED}{_BOLD}{message}{_OFF}: {self.magic} {shown}", f"{place}^ {printable(self.hint)}".rstrip()]
+
+
+class Stopped(KeyboardInterrupt):
+    """The stop button: everything remote has been dealt with, nothing else is to be shown."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{_RED}KeyboardInterrupt{_OFF}: {printable(str(self))}"]
+
+
+# Tools that look for the name of the exception find the one that they know.
+Stopped.__name__ = Stopped.__qualname__ = "KeyboardInterrupt"
+
+
+def explained(error: Exception, magic: str = "%sandbox") -> SandboxMagicError | None:
+    """The two lines for an error of ours, the SDK's or the operating system's; None for a fault in our own code."""
+    if isinstance(error, Mistake):
+        return SandboxMagicError(error.message, error.hint, line=error.line, column=error.column, magic=magic)
+    from sandbox_sdk import SandboxError
+
+    if isinstance(error, SandboxError):
+        return _from_sdk(error)
+    if isinstance(error, OSError) and error.strerror:
+        name = f': "{error.filename}"' if error.filename else ""
+        return SandboxMagicError(f"{error.strerror.lower()}{name}", "that was on this side, not in the sandbox")
+    return None
+
+
+def _from_sdk(error: SandboxError) -> SandboxMagicError:
+    from sandbox_sdk import (
+        CommandTimeoutError,
+        EndpointNotAvailableError,
+        PolicyDeniedError,
+        SandboxConnectionError,
+        ServerAPIError,
+        StreamInterruptedError,
+    )
+
+    if isinstance(error, StreamInterruptedError):
+        return SandboxMagicError(error.message, "whether the command went on is not known: %sandbox ps --all")
+    if isinstance(error, SandboxConnectionError):
+        hint = "it has ended: %sandbox stop, then %sandbox start" if error.gone else "%sandbox info tells about it"
+        return SandboxMagicError(error.message, hint)
+    if isinstance(error, CommandTimeoutError):
+        return SandboxMagicError(error.message, "--timeout SECONDS gives it longer, --bg does not wait")
+    if isinstance(error, (PolicyDeniedError, EndpointNotAvailableError)):
+        return SandboxMagicError(" · ".join(["denied: " + error.message, *_facts(error)]), _hint(error))
+    if isinstance(error, ServerAPIError):
+        return SandboxMagicError(error.message, _hint(error))
+    return SandboxMagicError(error.message, error.hint)
+
+
+def _facts(error: ServerAPIError) -> list[str]:
+    rule = f"rule {error.rule}" if error.rule else ""
+    return [fact for fact in (error.endpoint, error.code, rule) if fact]
+
+
+def _hint(error: ServerAPIError) -> str:
+    hint = _HINTS.get(error.code, "")
+    return hint.format(endpoint=error.endpoint) if hint else error.hint

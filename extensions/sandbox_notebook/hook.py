@@ -1,0 +1,66 @@
+"""Puts the extension into an IPython shell, and takes it out.
+
+What must outlive ``%reload_ext`` (the sandboxes) rests in the shell's own place for such things, ``shell.meta``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .complete import SandboxMatcher
+from .magics import SandboxMagics
+from .nested import hint_for
+from .session import Session
+from .statements import BareMagics
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+
+_PLACE = "sandbox_notebook"
+
+
+class Installed:
+    """What one load put into the shell."""
+
+    def __init__(self, shell: InteractiveShell, session: Session) -> None:
+        self.magics = SandboxMagics(shell, session)
+        self.matcher = SandboxMatcher(self.magics)
+        self.transformer = BareMagics()
+        self.matcher_function = self.matcher.as_matcher()
+
+    def add(self, shell: InteractiveShell) -> None:
+        shell.register_magics(self.magics)
+        shell.Completer.custom_matchers.append(self.matcher_function)
+        shell.ast_transformers.append(self.transformer)
+        shell.events.register("post_run_cell", self.after_cell)
+
+    def remove(self, shell: InteractiveShell) -> None:
+        for kind in ("line", "cell"):
+            shell.magics_manager.magics[kind].pop("sandbox", None)
+        shell.magics_manager.registry.pop(SandboxMagics.__name__, None)
+        shell.configurables.remove(self.magics)
+        shell.Completer.custom_matchers.remove(self.matcher_function)
+        shell.ast_transformers.remove(self.transformer)
+        shell.events.unregister("post_run_cell", self.after_cell)
+
+    def after_cell(self, result: ExecutionResult) -> None:
+        hint = hint_for(result.error_in_exec)
+        if hint:
+            sys.stderr.write(f"{hint}\n")
+
+
+def load(shell: InteractiveShell) -> None:
+    meta: dict[str, Any] = shell.meta.setdefault(_PLACE, {})
+    if "installed" in meta:
+        return
+    installed = Installed(shell, meta.setdefault("session", Session()))
+    installed.add(shell)
+    meta["installed"] = installed
+
+
+def unload(shell: InteractiveShell) -> None:
+    meta: dict[str, Any] = shell.meta.get(_PLACE, {})
+    installed: Installed | None = meta.pop("installed", None)
+    if installed is not None:
+        installed.remove(shell)

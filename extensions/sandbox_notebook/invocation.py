@@ -1,0 +1,49 @@
+"""One call of a magic, as the verbs see it: what was asked, by whom, and where to write."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+
+from .config import Settings
+from .grammar import Parsed
+from .live import LiveText, Sink
+from .progress import Progress
+from .results import Shown
+from .session import Entry, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Where output goes."""
+
+    out: Sink
+    err: Sink
+    terminal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``value`` is what an assignment gets, ``shown`` what a bare magic displays."""
+
+    value: object = None
+    shown: Shown | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    parsed: Parsed
+    session: Session
+    settings: Settings
+    front: Front
+    namespace: MutableMapping[str, object] = field(default_factory=dict)
+    body: str | None = None
+
+    def entry(self) -> Entry:
+        return self.session.find(self.parsed.text("in"), self.namespace)
+
+    def progress(self, what: str) -> Progress:
+        return Progress(self.front.out, what, terminal=self.front.terminal, quiet=self.settings.ui == "html")
+
+    def live(self, sink: Sink) -> LiveText:
+        return LiveText(sink, max_lines=self.settings.max_lines, flush=self.front.terminal)

@@ -1,0 +1,84 @@
+"""``%sandbox`` and ``%%sandbox``: the bridge between IPython and the verbs.
+
+IPython neither splits nor expands the line (`no_var_expand`), and no traceback shows unless asked for; anything the
+sandbox did not cause itself keeps the traceback it has.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.display import display
+from traitlets import Bool, Enum, Float, Int, Unicode, observe
+
+from .config import SETTINGS, UI, Settings, ui_of
+from .dispatch import dispatch
+from .errors import explained
+from .invocation import Front, Outcome
+from .nested import allow_nested
+from .session import Session
+from .statements import MARK
+from .verbs.manual import docstring
+
+
+@magics_class
+class SandboxMagics(Magics):
+    """Settings of the sandbox magics."""
+
+    ui = Enum(UI, default_value=ui_of(os.environ), help="auto, html (nothing that depends on time) or text").tag(
+        config=True
+    )
+    default_policy = Unicode("workspace", help="policy of %sandbox start without --policy").tag(config=True)
+    timeout = Float(0.0, min=0.0, help="seconds that a command may take without --timeout; 0: no limit").tag(
+        config=True
+    )
+    max_lines = Int(2000, min=1, help="lines of output that a cell shows").tag(config=True)
+    tracebacks = Bool(False, help="show whole tracebacks instead of two lines").tag(config=True)
+    confirm_overwrite = Bool(True, help="files of others are replaced with --overwrite only").tag(config=True)
+    nested_asyncio = Bool(False, help="let asyncio.run() work in cells; timeouts across it do not").tag(config=True)
+
+    def __init__(self, shell: Any, session: Session) -> None:
+        super().__init__(shell)
+        self.session = session
+
+    @observe("nested_asyncio")
+    def _nest(self, change: Any) -> None:
+        if change.new:
+            allow_nested()
+
+    def settings(self) -> Settings:
+        return Settings(**{name: getattr(self, name) for name in SETTINGS})
+
+    @no_var_expand
+    @line_cell_magic
+    def sandbox(self, line: str, cell: str | None = None) -> object:
+        bare = line.startswith(MARK)
+        outcome = self._run(line[len(MARK) :] if bare else line, cell)
+        if outcome.shown is not None and self.ui == "text":
+            outcome.shown.rich = False
+        if not bare:
+            return outcome.value
+        if outcome.shown is not None:
+            display(outcome.shown)
+        return None
+
+    sandbox.__doc__ = docstring()
+
+    def _run(self, line: str, cell: str | None) -> Outcome:
+        try:
+            return dispatch(
+                line, cell, session=self.session, settings=self.settings(), front=self._front(),
+                namespace=self.shell.user_ns,
+            )  # fmt: skip
+        except Exception as error:
+            shown = None if self.tracebacks else explained(error, "%sandbox" if cell is None else "%%sandbox")
+            if shown is None:
+                raise
+            raise shown from error
+
+    def _front(self) -> Front:
+        terminal = not hasattr(self.shell, "kernel") and sys.stdout.isatty()
+        return Front(sys.stdout, sys.stderr, terminal)

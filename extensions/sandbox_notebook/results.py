@@ -1,0 +1,85 @@
+"""What a magic returns: ordinary values that also know how to show themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+from .render import Cell, Table, as_html, as_text
+
+T = TypeVar("T")
+
+
+class Shown:
+    """Shows a table: as text everywhere, as HTML where ``rich`` is left on."""
+
+    rich = True
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __repr__(self) -> str:
+        return as_text(self._table)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        bundle = {"text/plain": as_text(self._table)}
+        if self.rich:
+            bundle["text/html"] = as_html(self._table)
+        return bundle
+
+
+class Notice(Shown):
+    """One line that something was done, and the facts about it."""
+
+    def __init__(self, message: str, *facts: tuple[str, str], good: bool = True) -> None:
+        rows = [[Cell(name, "dim"), value] for name, value in facts]
+        super().__init__(Table(rows, headline=Cell(message, "good" if good else "")))
+
+
+class Answer(Shown):
+    """Yes or no, with the reason; true when allowed."""
+
+    def __init__(self, decision: object, allowed: bool, table: Table) -> None:
+        super().__init__(table)
+        self.decision = decision
+        self.allowed = allowed
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+
+class Rows(Shown, Sequence[T], Generic[T]):
+    """A list of the client's own objects; ``to_pandas()`` makes a frame of their fields."""
+
+    def __init__(self, items: Sequence[T], table: Table, record: Callable[[T], dict[str, Any]] | None = None) -> None:
+        super().__init__(table)
+        self._items = tuple(items)
+        self._record = record or _fields
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        return self._items[index]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame, one row per item."""
+        import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        return pandas.DataFrame([self._record(item) for item in self._items])
+
+
+def _fields(item: object) -> dict[str, Any]:
+    if dataclasses.is_dataclass(item) and not isinstance(item, type):
+        return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    return {"value": item}

@@ -1,0 +1,70 @@
+"""The sandboxes of one kernel: which there are, which is current, and what was put where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .grammar import Mistake, nearest
+
+if TYPE_CHECKING:
+    from sandbox_sdk import Sandbox
+
+DEFAULT_NAME = "local"
+
+
+@dataclass(slots=True)
+class Entry:
+    """One sandbox, and what this kernel remembers about it."""
+
+    name: str
+    sandbox: Sandbox
+    options: dict[str, object] = field(default_factory=dict)
+    uploaded: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Remote path → size and time of the file as an upload of ours left it."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """Process id → the number under which people know it."""
+    titles: dict[str, str] = field(default_factory=dict)
+    """Process id → what to call it, where the command line says little."""
+
+    def number(self, process_id: str) -> int:
+        return self.numbers.setdefault(process_id, len(self.numbers) + 1)
+
+
+@dataclass(slots=True)
+class Session:
+    entries: dict[str, Entry] = field(default_factory=dict)
+    current: str = ""
+    downloaded: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Local path → size and time of the file as a download of ours left it."""
+
+    def add(self, entry: Entry) -> None:
+        self.entries[entry.name] = entry
+        self.current = entry.name
+
+    def forget(self, name: str) -> None:
+        self.entries.pop(name, None)
+        if self.current == name:
+            self.current = next(reversed(self.entries), "")
+
+    def find(self, name: str, namespace: Mapping[str, object]) -> Entry:
+        """By name, else the current one; a variable that holds a `Sandbox` counts as a name."""
+        if name in self.entries:
+            return self.entries[name]
+        if name:
+            return self._adopted(name, namespace)
+        if self.current:
+            return self.entries[self.current]
+        raise Mistake("no sandbox is running in this kernel", "%sandbox start")
+
+    def _adopted(self, name: str, namespace: Mapping[str, object]) -> Entry:
+        from sandbox_sdk import Sandbox
+
+        value = namespace.get(name)
+        if isinstance(value, Sandbox):
+            entry = self.entries[name] = Entry(name, value)
+            return entry
+        near = nearest(name, self.entries)
+        hint = f'did you mean "{near}"?' if near else "%sandbox list" if self.entries else "%sandbox start"
+        raise Mistake(f'no sandbox is called "{name}"', hint)

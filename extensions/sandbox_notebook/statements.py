@@ -1,0 +1,25 @@
+"""A bare ``%sandbox ls`` shows its result wherever it stands in a cell; ``x = %sandbox ls`` shows nothing.
+
+IPython shows only a cell's last expression, and a magic cannot see whether its value is used. So calls that stand
+alone are marked in the cell's syntax tree before it runs, and the magic shows what it would otherwise return.
+"""
+
+from __future__ import annotations
+
+import ast
+
+MARK = "\0"
+_CALLS = {"run_line_magic", "run_cell_magic"}
+
+
+class BareMagics(ast.NodeTransformer):
+    """Puts `MARK` before the line of each ``%sandbox`` call whose value nobody takes."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr:
+        match node.value:
+            case ast.Call(
+                func=ast.Attribute(attr=attr),
+                args=[ast.Constant(value="sandbox"), ast.Constant(value=str()) as line, *_],
+            ) if attr in _CALLS:
+                line.value = MARK + str(line.value)
+        return node

@@ -1,0 +1,1 @@
+"""What each subcommand does. Nothing here knows IPython."""

@@ -1,0 +1,74 @@
+"""Completion: the right words for every place in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from sandbox_notebook.grammar import Offers
+from sandbox_notebook.suggest import suggest
+from sandbox_notebook.vocabulary import ISOLATIONS, LANGUAGES, commands
+
+WORLD: dict[Offers, list[str]] = {
+    "sandbox": ["local", "second"],
+    "local": ["data.csv", "my file.txt", "notes/"],
+    "remote": ["in/", "out/"],
+    "endpoint": ["files_list", "files_stat", "shell"],
+    "process": ["1", "2"],
+    "command": list(commands()),
+    "setting": ["tracebacks", "ui"],
+}
+
+
+def source(offers: Offers, typed: str, sandbox: str) -> Iterable[str]:
+    return [f"{sandbox}!"] if sandbox and offers == "remote" else WORLD.get(offers, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "fragment", "words"),
+    [
+        ("st", "st", ["start", "stop"]),
+        ("start --iso", "--iso", ["--isolation"]),
+        ("start --isolation ", "", list(ISOLATIONS)),
+        ("start --isolation=b", "b", ["bubblewrap"]),
+        ("start --policy r", "r", ["read-only"]),
+        ("start --keep --k", "--k", []),
+        ("start --only files_list,files_s", "files_s", ["files_stat"]),
+        ("start --only=t", "t", ["transfer"]),
+        ("run --lang ", "", list(LANGUAGES)),
+        ("run --env A=1 --en", "--en", ["--env"]),
+        ("run ls --", "--", []),
+        ("upload ", "", ["data.csv", "'my file.txt'", "notes/"]),
+        ("upload m", "m", ["'my file.txt'"]),
+        ("upload 'my f", "'my f", ["'my file.txt'"]),
+        ("upload data.csv n", "n", ["notes/"]),
+        ("upload data.csv --to o", "o", ["out/"]),
+        ("download o", "o", ["out/"]),
+        ("download out/x ", "", ["data.csv", "'my file.txt'", "notes/"]),
+        ("ls -l o", "o", ["out/"]),
+        ("ls --in second ", "", ["second!"]),
+        ("ls --in=second ", "", ["second!"]),
+        ("ls --in s", "s", ["second"]),
+        ("check files_s", "files_s", ["files_stat"]),
+        ("check files_stat i", "i", ["in/"]),
+        ("check files_stat x y", "y", []),
+        ("kill ", "", ["1", "2"]),
+        ("use ", "", ["local", "second"]),
+        ("help ru", "ru", ["run"]),
+        ("config t", "t", ["tracebacks"]),
+        ("nosuch ", "", []),
+    ],
+)
+def test_these_words_are_offered(line: str, fragment: str, words: list[str]) -> None:
+    found = suggest(line, source)
+    assert found.fragment == fragment
+    assert list(found.words) == words
+
+
+def test_at_first_every_subcommand_is_offered() -> None:
+    assert list(suggest("", source).words) == list(commands())
+
+
+def test_a_cell_is_headed_by_run_alone() -> None:
+    assert list(suggest("", source, cell=True).words) == ["run"]
