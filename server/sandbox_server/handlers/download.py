@@ -56,7 +56,6 @@ def _raw(call: Call, path: Location, descriptor: int, facts: os.stat_result) -> 
     about += [
         ("Content-Type", OCTETS_TYPE),
         ("Content-Disposition", content_disposition(path.name)),
-        ("X-Content-Type-Options", "nosniff"),
     ]
     return Response(206 if part else 200, FileSlice(descriptor, first, length), about)
 
