@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,6 +29,15 @@ class PathRule:
     within: tuple[tuple[str, ...], ...] = ()
 
 
+#: What every identity may do: ask what it may do.
+IMPLICIT_SCOPE = "core:read"
+
+
+def covers(granted: Iterable[str], scope: str) -> bool:
+    """True when one of the granted scopes is ``*``, the scope itself, or its namespace with ``:*``."""
+    return not {"*", scope, f"{scope.partition(':')[0]}:*"}.isdisjoint(granted)
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Who is calling: a name, scopes, and paths that only ever narrow."""
@@ -36,6 +45,9 @@ class Identity:
     id: str
     scopes: frozenset[str]
     paths: PathRule | None = None
+
+    def can(self, scope: str) -> bool:
+        return scope == IMPLICIT_SCOPE or covers(self.scopes, scope)
 
 
 ANYONE = Identity("anonymous", frozenset())

@@ -1,0 +1,197 @@
+"""A policy in force: bound to a catalogue and an environment. Admits calls, and explains what it would do."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ..access import OPS, Grant, Identity, Op, PathRule
+from ..auth import Token
+from ..catalogue import Catalogue, Endpoint
+from ..messages import Refusal
+from .rules import Audit, EffectiveRule, narrowed
+from .wording import shown, suggestion
+
+if TYPE_CHECKING:
+    from .lint import LintWarning
+    from .server_policy import ServerPolicy
+
+Mode = Literal["enforce", "observe"]
+
+
+class PathJudge(Protocol):
+    """Decides about one path from its text alone."""
+
+    def check(self, raw: object, op: Op) -> str: ...
+
+
+class PathJudges(Protocol):
+    """The judge of each path rule; `guards.paths.PathGuards` is one."""
+
+    def of(self, rule: PathRule) -> PathJudge: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundPolicy:
+    """What one server enforces. Nothing of it changes while the server runs."""
+
+    policy: ServerPolicy  # as written, and the token of ABX_SERVER_TOKEN where that is the only one
+    catalogue: Catalogue
+    base_dir: str
+    preset: str
+    mode: Mode
+    require_landlock: bool
+    tokens: tuple[Token, ...]
+    anonymous: Identity | None  # who calls without a credential; None means nobody may
+    secret_names: frozenset[str]  # variables withheld from children
+    rules: Mapping[str, EffectiveRule]
+    audit_unrouted: Audit
+    document_warnings: tuple[tuple[str, str], ...] = ()  # code, message
+    _grants: dict[tuple[str, str], Grant] = field(default_factory=dict, repr=False)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """A copy of the normalised document."""
+        return self.policy.document
+
+    @property
+    def revision(self) -> str:
+        return self.policy.revision
+
+    @property
+    def configured(self) -> bool:
+        return self.policy.configured
+
+    @property
+    def source(self) -> str | None:
+        """The file that the policy was read from."""
+        return self.policy.source
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is odd about the document itself; `lint` has these too."""
+        return [message for _, message in self.document_warnings]
+
+    def rule(self, endpoint_id: str) -> EffectiveRule:
+        return self.rules[endpoint_id]
+
+    def admit(self, identity: Identity, endpoint: Endpoint) -> Grant:
+        """What this identity gets for a call of this endpoint. Raises `Refusal`."""
+        key = (identity.id, endpoint.id)
+        known = self._grants.get(key)
+        if known is not None and known.identity is identity:
+            return known
+        grant = self._decide(identity, endpoint)
+        if identity is self.anonymous or any(identity is token.identity for token in self.tokens):
+            self._grants[key] = grant  # bounded: identities are few and fixed; made-up ones are never kept
+        return grant
+
+    def _decide(self, identity: Identity, endpoint: Endpoint) -> Grant:
+        rule = self.rules[endpoint.id]
+        if not rule.enabled:
+            raise Refusal("endpoint_disabled", f'"{endpoint.id}" is switched off by {rule.rule}', rule=rule.rule)
+        for scope in rule.scopes:
+            if not identity.can(scope):
+                raise Refusal(
+                    "missing_scope",
+                    f'"{endpoint.id}" needs the scope "{scope}", which {shown(identity.id)} does not hold',
+                    scope=scope,
+                    identity=identity.id,
+                )
+        return Grant(
+            identity=identity,
+            endpoint=endpoint,
+            paths=narrowed(rule.paths, identity.paths),
+            limits=rule.limits,
+            configured_limits=rule.configured_limits,
+            params=rule.params,
+            audit=rule.audit,
+            rule=rule.rule,
+        )
+
+    def explain(
+        self,
+        endpoint_id: str,
+        *,
+        scopes: Iterable[str] = ("*",),
+        identity: Identity | None = None,
+        path: object = None,
+        paths: Sequence[object] | None = None,
+        op: str | None = None,
+        guards: PathJudges | None = None,
+    ) -> dict[str, Any]:
+        """Would this call be admitted? `admit` and the path guard decide, exactly as for a real call."""
+        probed = [*(() if path is None else (path,)), *(paths or ())]
+        endpoint = self.catalogue.get(endpoint_id)
+        if endpoint is None:
+            near = suggestion(endpoint_id, self.catalogue)
+            return _refused(endpoint_id, "unknown_endpoint", f"no endpoint {shown(endpoint_id)}{near}")
+        try:
+            grant = self.admit(identity or Identity("check", frozenset(scopes)), endpoint)
+        except Refusal as refusal:
+            return {**_refused(endpoint_id, refusal.code, refusal.message), "rule": refusal.facts.get("rule")}
+        try:
+            with self._judges(guards) as judges:
+                for raw in probed:
+                    judges.of(grant.paths).check(raw, _operation(op, endpoint))
+        except Refusal as refusal:
+            return _refused(endpoint_id, refusal.code, refusal.message)
+        return {"endpoint": endpoint_id, "allowed": True, "code": None, "reason": None}
+
+    def _judges(self, given: PathJudges | None) -> contextlib.AbstractContextManager[PathJudges]:
+        """The judges that were given, else some for this one question."""
+        if given is not None:
+            return contextlib.nullcontext(given)
+        from ..guards.paths import PathGuards
+
+        return contextlib.closing(PathGuards(self.base_dir))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One line per endpoint, sorted by id, for people and for ``check-config --json``."""
+        return [self._row(self.catalogue[endpoint_id]) for endpoint_id in sorted(self.catalogue)]
+
+    def _row(self, endpoint: Endpoint) -> dict[str, Any]:
+        rule = self.rules[endpoint.id]
+        allow = (self.base_dir,) if rule.paths.allow is None else rule.paths.allow
+        return {
+            "endpoint": endpoint.id,
+            "group": endpoint.group,
+            "enabled": rule.enabled,
+            "rule": rule.rule,
+            "scopes": list(rule.scopes),
+            "limits": {name: rule.limits[name] for name in sorted(rule.configured_limits)},
+            "paths": {"allow": list(allow), "deny": list(rule.paths.deny), "read_only": rule.paths.read_only},
+        }
+
+    def lint(self) -> list[LintWarning]:
+        """What this policy probably does not mean to allow."""
+        from .lint import warnings
+
+        return warnings(self)
+
+    def lint_file(self, path: str) -> list[LintWarning]:
+        """Whether those whom a policy file binds could change it."""
+        from .lint import file_warnings
+
+        return file_warnings(path)
+
+    def notes(self) -> list[LintWarning]:
+        """What is worth knowing about this policy, and no reason to change it."""
+        from .lint import notes
+
+        return notes(self)
+
+
+def _operation(op: str | None, endpoint: Endpoint) -> Op:
+    """The operation that was asked about, else the endpoint's own."""
+    if op is None:
+        return endpoint.default_op or "read"
+    if op not in OPS:
+        raise ValueError(f"{shown(op)} is no operation; use one of {', '.join(OPS)}")
+    return op
+
+
+def _refused(endpoint_id: str, code: str, reason: str) -> dict[str, Any]:
+    return {"endpoint": endpoint_id, "allowed": False, "code": code, "reason": reason}
