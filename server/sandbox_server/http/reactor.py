@@ -1,0 +1,323 @@
+"""The selector thread: accepts, reads heads, keeps idle connections, answers what cannot block; workers do the rest.
+
+Sockets block; this thread passes MSG_DONTWAIT instead, so a connection changes hands without a system call. A
+connection is either in `_parked` and the epoll set, and this thread's, or it belongs to one worker, which sends it
+back through `_returned`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from ..messages import Aborted, Refusal, Response
+from . import faults, writer
+from .bounds import Bounds
+from .connection import After, Connection, Site
+from .exchange import Exchange, Handler
+from .hosts import HostRules
+from .listeners import Accepted, Listeners
+from .workers import Workers
+
+_RECEIVE = 64 * 1024
+_TURNS = 32  # requests answered in one go on one connection; a longer pipeline goes to a worker
+_CROWD = 64  # connections above the cap that still get a refusal and time to read it
+_CUT_SECONDS = 2.0  # for workers to notice that their connections were cut
+
+
+class Reactor:
+    """Serve on listening sockets until `stop`. The sockets become the reactor's."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        listeners: Iterable[socket.socket],
+        *,
+        hosts: HostRules | None = None,
+        bounds: Bounds | None = None,
+        on_stop: Iterable[Callable[[], None]] = (),
+    ) -> None:
+        self._site = Site(handler, hosts or HostRules(), bounds or Bounds())
+        self._bounds = self._site.bounds
+        self._workers = Workers(self._bounds.idle_worker_seconds)
+        self._on_stop = tuple(on_stop)
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wake_lock = threading.RLock()  # `stop` may interrupt this very thread
+        self._epoll.register(self._wake, select.EPOLLIN)
+        self._listeners = Listeners(self._epoll, listeners, self._turn_away)
+        self._connections: set[Connection] = set()
+        self._parked: dict[int, Connection] = {}
+        self._returned: deque[tuple[Connection, After]] = deque()
+        self._now = time.monotonic()
+        self._check_at = math.inf  # no deadline is earlier
+        self._grace: float | None = None  # asked for by `stop`
+        self._stop_at = math.inf
+
+    def stop(self, grace: float = 10.0) -> None:
+        """Accept no more, let running requests finish for `grace` seconds, then cut. From any thread or signal."""
+        self._grace = grace if self._grace is None else min(grace, self._grace)
+        self._notify()
+
+    def run(self) -> None:
+        """Serve on this thread until stopped."""
+        try:
+            self._listeners.resume()
+            while self._stop_at == math.inf or (self._connections and self._now < self._stop_at):
+                self._turn()
+            self._cut_off()
+        finally:
+            self._close()
+
+    def _turn(self) -> None:
+        timeout = -1 if self._check_at == math.inf else max(0.0, self._check_at - time.monotonic())
+        events = self._epoll.poll(timeout)
+        self._now = time.monotonic()
+        for descriptor, _ in events:
+            connection = self._parked.get(descriptor)
+            if connection is not None:
+                try:
+                    self._read(connection)
+                except Aborted:
+                    self._drop(connection)
+                except Exception:
+                    faults.report("the selector thread")
+                    self._drop(connection)
+            elif descriptor == self._wake:
+                self._take_back()
+            elif descriptor in self._listeners:
+                self._accept(descriptor)
+        if self._now >= self._check_at:
+            self._sweep()
+
+    def _read(self, connection: Connection) -> None:
+        try:
+            data = connection.sock.recv(_RECEIVE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if connection.lingering:
+            if not data:
+                self._drop(connection)
+            return
+        begun = bool(connection.buffer)
+        try:
+            if not data:
+                connection.ended()
+            connection.buffer += data
+            if self._serve(connection, begun=begun):
+                self._wait(connection)
+        except Refusal as refusal:
+            self._refuse(connection, refusal)
+
+    def _serve(self, connection: Connection, *, begun: bool) -> bool:
+        """Answer the complete requests in the buffer, or pass the connection on; True when a new wait begins."""
+        turns = 0
+        while (exchange := connection.take()) is not None:
+            request = exchange.request
+            if turns == _TURNS or exchange.body.left or not self._site.handler.quick(request.method, request.path):
+                self._hand_over(connection, exchange)
+                return False
+            response = connection.handle(request, inline=True)
+            if response is None or not isinstance(response.body, bytes):
+                self._hand_over(connection, exchange, response)
+                return False
+            close = connection.closes(exchange, response)
+            data = writer.render_head(response, close=close)
+            if request.method != "HEAD":
+                data += response.body
+            sent = _send_now(connection.sock, data)
+            if sent < len(data):
+                self._hand_over(connection, exchange, response, data[sent:])
+                return False
+            writer.finish(response)
+            if close:
+                self._leave(connection)
+                return False
+            turns += 1
+        return turns > 0 or not begun
+
+    def _hand_over(
+        self, connection: Connection, exchange: Exchange, response: Response | None = None, unsent: bytes = b""
+    ) -> None:
+        self._unpark(connection)
+        if self._workers.submit(partial(self._work, connection, exchange, response, unsent)):
+            return
+        self._park(connection)
+        if response is None:
+            raise Refusal("busy", "no thread can be started now, try again")
+        writer.finish(response)
+        raise Aborted
+
+    def _work(self, connection: Connection, exchange: Exchange, response: Response | None, unsent: bytes) -> None:
+        """On a worker: serve, and give the connection back."""
+        after: After = "close"
+        try:
+            after = connection.converse(exchange, response, unsent)
+        finally:
+            self._returned.append((connection, after))
+            self._notify()
+
+    def _take_back(self) -> None:
+        os.eventfd_read(self._wake)
+        while self._returned:
+            connection, after = self._returned.popleft()
+            if after == "close" or (after == "keep" and self._site.stopping):
+                self._forget(connection)
+                continue
+            self._park(connection)
+            if after == "linger":
+                self._linger(connection)
+            else:
+                self._wait(connection)
+        if self._grace is not None:
+            self._begin_stop(self._grace)
+
+    def _refuse(self, connection: Connection, refusal: Refusal) -> None:
+        _send_now(connection.sock, connection.render_refusal(refusal))
+        self._linger(connection)
+
+    def _leave(self, connection: Connection) -> None:
+        """The last answer is out."""
+        if connection.buffer:
+            self._linger(connection)
+        else:
+            self._drop(connection)
+
+    def _linger(self, connection: Connection) -> None:
+        """Say that nothing follows, and read on: closing with bytes unread would reset the answer away."""
+        connection.lingering = True
+        connection.buffer = b""
+        try:
+            connection.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._drop(connection)
+            return
+        self._expect_by(connection, self._now + self._bounds.linger_seconds)
+
+    def _wait(self, connection: Connection) -> None:
+        bounds = self._bounds
+        self._expect_by(connection, self._now + (bounds.head_seconds if connection.buffer else bounds.idle_seconds))
+
+    def _expect_by(self, connection: Connection, deadline: float) -> None:
+        connection.deadline = deadline
+        self._check_at = min(self._check_at, deadline)
+
+    def _sweep(self) -> None:
+        """Act on every deadline that has passed, and find the next."""
+        for connection in list(self._parked.values()):
+            if connection.deadline > self._now:
+                continue
+            try:
+                if connection.lingering:
+                    raise Aborted
+                connection.expired()
+            except Refusal as refusal:
+                self._refuse(connection, refusal)
+            except Aborted:
+                self._drop(connection)
+        if self._now >= self._listeners.resume_at:
+            self._listeners.resume()
+        deadlines = [connection.deadline for connection in self._parked.values()]
+        self._check_at = min([*deadlines, self._listeners.resume_at, self._stop_at])
+
+    def _park(self, connection: Connection) -> None:
+        descriptor = connection.sock.fileno()
+        self._parked[descriptor] = connection
+        self._epoll.register(descriptor, select.EPOLLIN)
+
+    def _unpark(self, connection: Connection) -> None:
+        # Closing is not enough: a child being spawned may hold a copy of the descriptor for an instant.
+        descriptor = connection.sock.fileno()
+        del self._parked[descriptor]
+        self._epoll.unregister(descriptor)
+
+    def _drop(self, connection: Connection) -> None:
+        if connection.sock.fileno() in self._parked:
+            self._unpark(connection)
+        self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        connection.sock.close()
+
+    def _accept(self, descriptor: int) -> None:
+        for sock, address in self._listeners.accept(descriptor, self._now):
+            if len(self._connections) >= self._bounds.connections + _CROWD:
+                self._turn_away((sock, address))
+                continue
+            connection = Connection(self._site, sock, address)
+            crowded = len(self._connections) >= self._bounds.connections
+            self._connections.add(connection)
+            self._park(connection)
+            if crowded:
+                self._refuse(connection, Refusal("busy", "too many connections, try again"))
+            else:
+                self._expect_by(connection, self._now + self._bounds.head_seconds)
+        self._check_at = min(self._check_at, self._listeners.resume_at)
+
+    def _turn_away(self, accepted: Accepted) -> None:
+        """Refuse a caller for whom there is no room, and no time either."""
+        sock, address = accepted
+        with sock:
+            with contextlib.suppress(OSError):
+                sock.recv(_RECEIVE, socket.MSG_DONTWAIT)  # unread bytes would turn the close into a reset
+            connection = Connection(self._site, sock, address)
+            _send_now(sock, connection.render_refusal(Refusal("busy", "out of connections, try again")))
+
+    def _begin_stop(self, grace: float) -> None:
+        self._stop_at = min(self._stop_at, self._now + grace)
+        self._check_at = min(self._check_at, self._stop_at)
+        if self._site.stopping:
+            return
+        self._site.stopping = True
+        self._listeners.close()
+        for connection in list(self._parked.values()):
+            if not (connection.buffer or connection.lingering):
+                self._drop(connection)
+        for announce in self._on_stop:
+            try:
+                announce()
+            except Exception:
+                faults.report("stopping")
+
+    def _cut_off(self) -> None:
+        """Close what is still open, so that workers wake up and let go of what they hold."""
+        for connection in list(self._parked.values()):
+            self._drop(connection)
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
+        self._stop_at = time.monotonic() + _CUT_SECONDS
+        self._check_at = self._stop_at
+        while self._connections and self._now < self._stop_at:
+            self._turn()
+
+    def _notify(self) -> None:
+        with self._wake_lock:
+            if self._wake >= 0:
+                os.eventfd_write(self._wake, 1)
+
+    def _close(self) -> None:
+        self._listeners.close()
+        with self._wake_lock:
+            os.close(self._wake)
+            self._wake = -1
+        self._epoll.close()
+
+
+def _send_now(sock: socket.socket, data: bytes) -> int:
+    """Send what fits into the socket's buffer at once."""
+    try:
+        return sock.send(data, socket.MSG_DONTWAIT)
+    except OSError:
+        return 0

@@ -1,0 +1,168 @@
+"""Responses on their way out: one write for a small answer, sendfile for files, chunks for what has no length yet."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterable
+from functools import lru_cache
+from http import HTTPStatus
+
+from ..messages import Aborted, FileSlice, Response
+from . import faults
+from .bounds import ONE_PIECE
+
+_BODILESS = frozenset((204, 304))
+_DEFAULTS = (
+    ("x-content-type-options", "X-Content-Type-Options: nosniff\r\n"),
+    ("cache-control", "Cache-Control: no-store\r\n"),
+)
+# What sendfile answers for files that it cannot read from.
+_NO_SENDFILE = frozenset((errno.EINVAL, errno.ENOSYS, errno.EOVERFLOW))
+
+
+def render_head(response: Response, *, close: bool, chunked: bool = True) -> bytes:
+    """The status line and the fields, ready to send; `chunked` tells whether the peer understands chunks."""
+    lines = [_status_line(response.status)]
+    lines += [f"{name}: {value}\r\n" for name, value in response.headers]
+    text = "".join(lines)
+    if text.count("\n") != len(lines) or text.count("\r") != len(lines):
+        # Somebody's text carries a line end; sent, it would be a field or a body of their making.
+        text = "".join(line for line in lines if line.count("\n") == 1 == line.count("\r"))
+    given = {name.lower() for name, _ in response.headers}
+    text += "".join(line for name, line in _DEFAULTS if name not in given)
+    body = response.body
+    if isinstance(body, bytes):
+        if response.status not in _BODILESS:
+            text += f"Content-Length: {len(body)}\r\n"
+    elif isinstance(body, FileSlice):
+        text += f"Content-Length: {body.length}\r\n"
+    else:
+        text += "Transfer-Encoding: chunked\r\nX-Accel-Buffering: no\r\n" if chunked else "X-Accel-Buffering: no\r\n"
+    text += "Connection: close\r\n\r\n" if close else "\r\n"
+    return text.encode("latin-1", "replace")
+
+
+@lru_cache(maxsize=64)
+def _status_line(status: int) -> str:
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    return f"HTTP/1.1 {status} {phrase}\r\n"
+
+
+def send(sock: socket.socket, response: Response, *, close: bool, chunked: bool, bodiless: bool) -> None:
+    """Send all of it on a blocking socket; raise `Aborted` when the peer does not take it, or the source fails.
+
+    ``bodiless`` answers a HEAD. The socket's send timeout is the time without progress that is tolerated.
+    """
+    body = response.body
+    if isinstance(body, FileSlice):
+        if not bodiless and body.length <= ONE_PIECE:
+            data = _read(body)
+            body.length = len(data)  # the file may have shrunk meanwhile; nothing is announced that does not come
+            _send_all(sock, render_head(response, close=close) + data)
+            return
+        head = render_head(response, close=close)
+        if bodiless:
+            _send_all(sock, head)
+        else:
+            _send_all(sock, head, socket.MSG_MORE)
+            _send_file(sock, body)
+    elif isinstance(body, bytes):
+        head = render_head(response, close=close)
+        if bodiless or len(body) <= ONE_PIECE:
+            _send_all(sock, head if bodiless else head + body)
+        else:
+            _send_all(sock, head, socket.MSG_MORE)
+            _send_all(sock, body)
+    else:
+        _send_all(sock, render_head(response, close=close, chunked=chunked))
+        if not bodiless:
+            _send_stream(sock, body, chunked)
+
+
+def finish(response: Response) -> None:
+    """Let go of everything a response holds, whatever became of it."""
+    body = response.body
+    if isinstance(body, FileSlice):
+        os.close(body.descriptor)
+    elif not isinstance(body, bytes):
+        _close(body)
+    response.body = b""
+    try:
+        response.close()
+    except Exception:
+        faults.report("closing a response")
+
+
+def _close(body: Iterable[bytes]) -> None:
+    close = getattr(body, "close", None)
+    if close is not None:
+        try:
+            close()
+        except Exception:
+            faults.report("closing a stream")
+
+
+def _send_all(sock: socket.socket, data: bytes, flags: int = 0) -> None:
+    try:
+        sock.sendall(data, flags)
+    except OSError as fault:
+        raise Aborted from fault
+
+
+def _read(part: FileSlice) -> bytes:
+    try:
+        return os.pread(part.descriptor, part.length, part.offset)
+    except OSError as fault:
+        raise Aborted from fault
+
+
+def _send_file(sock: socket.socket, part: FileSlice) -> None:
+    out, offset, left = sock.fileno(), part.offset, part.length
+    while left:
+        try:
+            count = os.sendfile(out, part.descriptor, offset, left)
+        except OSError as fault:
+            if fault.errno not in _NO_SENDFILE:
+                raise Aborted from fault
+            data = _read(FileSlice(part.descriptor, offset, min(left, ONE_PIECE)))
+            _send_all(sock, data)
+            count = len(data)
+        if not count:
+            raise Aborted  # the file has shrunk; the peer sees that bytes are missing
+        offset += count
+        left -= count
+
+
+def _send_stream(sock: socket.socket, body: Iterable[bytes], chunked: bool) -> None:
+    iterator = iter(body)
+    try:
+        for data in iterator:
+            if data:  # an empty chunk would be the end
+                _send_patiently(sock, b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
+    except Aborted:
+        raise
+    except Exception as fault:
+        faults.report("a streamed response")
+        raise Aborted from fault
+    finally:
+        if iterator is not body:
+            _close(iterator)
+    if chunked:
+        _send_patiently(sock, b"0\r\n\r\n")
+
+
+def _send_patiently(sock: socket.socket, data: bytes) -> None:
+    """Wait for a slow reader as long as its TCP answers: a stream must neither lose nor hoard."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[sock.send(view) :]
+        except BlockingIOError:
+            continue
+        except OSError as fault:
+            raise Aborted from fault
