@@ -46,7 +46,7 @@ def locate(environ: Mapping[str, str], well_known: str = WELL_KNOWN) -> tuple[st
 
 def read_json(source: str | bytes) -> Any:
     """The value of JSON text. A key given twice in one object, and numbers that are none, are refused."""
-    source = _decode(source) if isinstance(source, bytes) else source
+    source = _bounded(_decode(source) if isinstance(source, bytes) else source)
     repeats: list[_Object] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> _Object:
@@ -57,7 +57,7 @@ def read_json(source: str | bytes) -> Any:
         return made
 
     try:
-        value = json.loads(_bounded(source), object_pairs_hook=collect, parse_constant=_no_number)
+        value = json.loads(source, object_pairs_hook=collect, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         raise PolicyConfigError(_ROOT, f"is not JSON, see line {error.lineno}, column {error.colno}") from None
     except (ValueError, RecursionError):
