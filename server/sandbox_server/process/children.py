@@ -1,0 +1,264 @@
+"""Everything this server has started, and the one lock under which children are signalled and reaped.
+
+A child stays a zombie until it is *collected*; so long its pid, process group and session mean this child and nothing
+else, and the group may be signalled. Collecting and signalling exclude each other, so a recycled pid is never hit.
+After that, what the child left behind is known by the marker in its environment, and signalled one by one.
+
+Where orphans are adopted (`Children.adopt_orphans`) they have to be reaped too. `reap` does that, and leaves alone what
+is not ours: an orphan lives in a session that we made, a helper that the server runs for itself in the server's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from ..messages import Refusal
+from . import kernel
+from .spawn import Launch, Pipes, spawn
+
+#: How long `Child.kill` waits for the killed to be gone. Only a process stuck in the kernel takes that long.
+PATIENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended: its exit code, or minus the signal; None when somebody else took the status."""
+
+    code: int | None
+
+    @property
+    def signal(self) -> int | None:
+        return -self.code if self.code is not None and self.code < 0 else None
+
+
+class Child:
+    """One command: the leader of its own session, and whatever descends from it."""
+
+    def __init__(self, children: Children, pid: int, pipes: Pipes, id: str) -> None:
+        self.id = id
+        self.pid = pid
+        self.pipes = pipes
+        self.started_at = time.time()
+        self.exit_descriptor = -1  # readable once the leader has ended
+        self.cause = "exit"  # of its end: "timeout", "output_limit" or "shutdown" when we brought it about
+        self.pinned = False  # its end is being brought about: not to be collected by `Children.reap`
+        self.collected = False
+        self._children = children
+        self._exit: Exit | None = None
+
+    def exit(self) -> Exit | None:
+        """How the leader ended; None while it runs."""
+        with self._children.guarded():
+            return self._peek()
+
+    def signal(self, number: int) -> bool:
+        """Signal the group, or what is left of the family once the leader has ended; False when nobody is left."""
+        with self._children.guarded():
+            if self._peek() is None:
+                os.killpg(self.pid, number)
+                return True
+            self.pinned = True
+        family = self.family()
+        for member in family:
+            kernel.send(member, number)
+        return bool(family)
+
+    def strike(self) -> bool:
+        """SIGKILL to the whole family, once; True while somebody of it is left."""
+        with self._children.guarded():
+            self.pinned = True
+            if not self.collected:
+                with suppress(PermissionError):  # of a program that changed its user
+                    os.killpg(self.pid, signal.SIGKILL)
+        family = self.family()
+        for member in family:
+            kernel.send(member, signal.SIGKILL)
+        return bool(family)
+
+    def kill(self) -> bool:
+        """SIGKILL until nobody is left; False if somebody outlives our patience."""
+        deadline, pause = time.monotonic() + PATIENCE, 0.001
+        while self.strike():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)  # the dying need a moment; a fork bomb needs several rounds
+            pause = min(pause * 2, 0.05)
+        return True
+
+    def wait(self, seconds: float) -> Exit | None:
+        """How the leader ended, waiting up to `seconds` for it."""
+        poll = select.poll()
+        poll.register(self.exit_descriptor, select.POLLIN)
+        poll.poll(max(0, int(seconds * 1000)))
+        return self.exit()
+
+    def family(self) -> list[kernel.Stat]:
+        """The living: of its group and session, with its marker, and all descendants of those."""
+        table = {line.pid: line for line in kernel.processes()}
+        table.pop(os.getpid(), None)
+        pid = -1 if self.collected else self.pid
+        marker = self.id.encode()
+        found = {p for p, s in table.items() if pid in (s.session, s.group) or kernel.marked(p, marker)}
+        return kernel.with_descendants(found, table)
+
+    def release(self) -> None:
+        """Collect the exit status and close the descriptor. The leader has ended."""
+        with self._children.guarded():
+            self.collect()
+            descriptor, self.exit_descriptor = self.exit_descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def discard(self) -> None:
+        """Close the pipes and release; for a child that nobody reads."""
+        for descriptor in (self.pipes.stdin, self.pipes.stdout, self.pipes.stderr):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.release()
+
+    def collect(self) -> None:
+        """Reap the leader and keep its status. The lock is held, the leader has ended."""
+        if not self.collected:
+            self._peek()
+            with suppress(ChildProcessError):
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG)
+            self.collected = True
+            self._children.forget(self)
+
+    def _peek(self) -> Exit | None:
+        if self._exit is None:
+            self._exit = _status(self.pid)
+        return self._exit
+
+
+class Children:
+    """The registry. `mark` sets its children apart from those of any other server."""
+
+    def __init__(self) -> None:
+        self.mark = os.urandom(8).hex()
+        self._lock = threading.Lock()
+        self._own: dict[int, Child] = {}
+        self._starting = 0  # forked perhaps, but not registered yet
+        self._adopting = False
+        self._again = False  # a `reap` found the lock taken
+        self._blocked = False  # a `reap` found a child that it had to leave
+        self._session = os.getsid(0)
+
+    def start(self, launch: Launch, id: str) -> Child:
+        """A running child that is registered; `Refusal` when it cannot be started."""
+        marks = [mark for mark in (os.environ.get(kernel.MARKER), f"{self.mark}.{id}") if mark]
+        child = None
+        with self.guarded():
+            self._starting += 1
+        try:
+            pid, pipes = spawn(launch, {kernel.MARKER: " ".join(marks)})
+            child = Child(self, pid, pipes, id)
+        finally:
+            with self.guarded():
+                self._starting -= 1
+                if child is not None:
+                    self._own[child.pid] = child
+        try:
+            child.exit_descriptor = _exit_descriptor(child.pid)
+        except OSError:
+            child.kill()
+            child.discard()
+            raise Refusal("busy", "out of file descriptors; try again") from None
+        return child
+
+    def uncollected(self) -> list[Child]:
+        with self._lock:
+            return list(self._own.values())
+
+    def forget(self, child: Child) -> None:
+        """Called with the lock held, in the same breath as the reaping: the pid is free from here on."""
+        self._own.pop(child.pid, None)
+
+    def left_behind(self) -> list[kernel.Stat]:
+        """Everything alive that descends from a child of ours, as far as that can be known."""
+        table = {line.pid: line for line in kernel.processes()}
+        own = os.getpid()
+        table.pop(own, None)
+        mark = self.mark.encode()
+        adopted = {p for p, s in table.items() if self._adopting and s.parent == own and s.session != self._session}
+        return kernel.with_descendants(adopted | {p for p in table if kernel.marked(p, mark)}, table)
+
+    def adopt_orphans(self) -> bool:
+        """From now on orphans come to this process, and `reap` must be called on SIGCHLD."""
+        self._adopting = kernel.adopt_orphans()
+        return self._adopting
+
+    def reap(self) -> None:
+        """Take in what has ended. Never blocks: safe in a signal handler, whatever was interrupted."""
+        if not self._adopting:
+            return
+        self._again = True
+        while self._again and self._lock.acquire(blocking=False):
+            try:
+                self._again = False
+                self._blocked = self._starting > 0 or not self._reaped_all()
+            finally:
+                self._lock.release()
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """The lock; whoever lets go of it does the reaping that was called for meanwhile."""
+        with self._lock:
+            yield
+        if self._again or self._blocked:
+            self.reap()
+
+    def _reaped_all(self) -> bool:
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return True
+            if ended is None:
+                return True
+            child = self._own.get(ended.si_pid)
+            if child is not None and child.pinned:
+                return False
+            if child is not None:
+                child.collect()
+            elif os.getsid(ended.si_pid) == self._session:
+                return False
+            else:
+                os.waitid(os.P_PID, ended.si_pid, os.WEXITED | os.WNOHANG)
+
+
+def _status(pid: int) -> Exit | None:
+    try:
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return Exit(None)
+    if ended is None:
+        return None
+    return Exit(ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
+
+
+def _exit_descriptor(pid: int) -> int:
+    """A descriptor that becomes readable when the process ends."""
+    if hasattr(os, "pidfd_open"):
+        try:
+            return os.pidfd_open(pid)
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EPERM):  # an old kernel, a strict container
+                raise
+    reading, writing = os.pipe()
+
+    def watch() -> None:
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        os.close(writing)
+
+    threading.Thread(target=watch, name=f"watch-{pid}", daemon=True).start()
+    return reading

@@ -1,0 +1,110 @@
+"""What the kernel knows about processes: /proc, pidfds, adoption of orphans. Linux first; elsewhere it knows less.
+
+Everything here copes with processes that vanish meanwhile, and with a /proc that is missing or hidden.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+#: In the environment of every child: the ids of the commands it descends from, innermost last.
+MARKER = "NSB_PROCESS"
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One line of the process table. `pid` and `started` together never come twice."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    started: int
+    dead: bool  # a zombie: it only waits for its parent
+
+
+def adopt_orphans() -> bool:
+    """Make this process the parent of every orphan among its descendants; False where that is impossible."""
+    if sys.platform != "linux":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def stat(pid: int) -> Stat | None:
+    """The process's line, None when it is gone."""
+    text = _read(f"/proc/{pid}/stat")
+    # The name in parentheses may hold anything, parentheses and blanks too; what follows the last one is numbers.
+    fields = text[text.rfind(b")") + 2 :].split()
+    if len(fields) < 20:
+        return None
+    return Stat(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), fields[0] in (b"Z", b"X"))
+
+
+def processes() -> Iterator[Stat]:
+    """Everything that can be seen. Nothing where there is no /proc."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit() and (found := stat(int(name))):
+                yield found
+
+
+def marked(pid: int, text: bytes) -> bool:
+    """Whether the process's environment carries `text` in its marker."""
+    prefix = MARKER.encode() + b"="
+    return any(line.startswith(prefix) and text in line for line in _read(f"/proc/{pid}/environ").split(b"\0"))
+
+
+def with_descendants(pids: set[int], table: Mapping[int, Stat]) -> list[Stat]:
+    """The living among `pids` and everything that descends from one of them."""
+    children: dict[int, list[int]] = {}
+    for line in table.values():
+        children.setdefault(line.parent, []).append(line.pid)
+    found, queue = set(pids), list(pids)
+    while queue:
+        new = [pid for pid in children.get(queue.pop(), ()) if pid not in found]
+        found.update(new)
+        queue += new
+    return [table[pid] for pid in found if not table[pid].dead]
+
+
+def send(target: Stat, number: int) -> None:
+    """Signal exactly this process, never a later one with the same pid."""
+    if not hasattr(os, "pidfd_open"):
+        if stat(target.pid) == target:
+            with contextlib.suppress(OSError):
+                os.kill(target.pid, number)
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.pidfd_open(target.pid)
+        try:
+            # The descriptor pins whoever has the pid now; the start time tells whether that is the one meant.
+            now = stat(target.pid)
+            if now is not None and now.started == target.started:
+                signal.pidfd_send_signal(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+
+def _read(path: str) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    parts = []
+    try:
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+    except OSError:  # the process ended while it was read
+        return b""
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)

@@ -1,0 +1,140 @@
+"""One thread for everything that must go on while nobody asks: filling rings, noting ends, keeping deadlines.
+
+It sleeps in `select` and costs nothing while nothing happens. It starts with the first piece of work.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from .wake import Wake
+
+log = logging.getLogger("sandbox_server")
+
+
+class Timer:
+    """A call to be made later, unless cancelled."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call: Callable[[], object] | None = call
+
+    def cancel(self) -> None:
+        self.call = None  # the entry stays in the heap until its time comes, but holds nothing
+
+
+class Supervisor:
+    """Calls back from its own thread. Callbacks are short: they never wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wake: Wake | None = None
+        self._selector: selectors.BaseSelector | None = None
+        self._todo: deque[Callable[[], object]] = deque()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._count = itertools.count()
+        self._until: float | None = None  # when the thread will wake by itself
+        self._closed = False
+
+    def after(self, seconds: float, call: Callable[[], object]) -> Timer:
+        timer = Timer(call)
+        at = time.monotonic() + seconds
+        with self._lock:
+            self._drop_cancelled()
+            heapq.heappush(self._timers, (at, next(self._count), timer))
+            if self._until is None or at < self._until:
+                self._until = at
+                self._rouse()
+        return timer
+
+    def watch(self, descriptor: int, call: Callable[[], object]) -> None:
+        """Call whenever the descriptor is readable, or at its end."""
+        self.soon(lambda: self.register(descriptor, call))
+
+    def register(self, descriptor: int, call: Callable[[], object]) -> None:
+        """`watch`, at once; only from a callback."""
+        assert self._selector is not None
+        self._selector.register(descriptor, selectors.EVENT_READ, call)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Only from a callback: the descriptor may be closed right after."""
+        assert self._selector is not None
+        self._selector.unregister(descriptor)
+
+    def soon(self, call: Callable[[], object]) -> None:
+        with self._lock:
+            self._todo.append(call)
+            self._rouse()
+
+    def close(self) -> None:
+        """End the thread. What is still to be done is not done."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+            if self._wake is not None:
+                self._wake.set()
+        if thread is not None:
+            thread.join()
+
+    def _rouse(self) -> None:
+        if self._closed:
+            return
+        if self._wake is None:
+            self._wake = Wake()
+            self._selector = selectors.DefaultSelector()
+            self._selector.register(self._wake, selectors.EVENT_READ, self._wake.clear)
+            self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+            self._thread.start()
+        else:
+            self._wake.set()
+
+    def _run(self) -> None:
+        assert self._selector is not None and self._wake is not None
+        while not self._closed:
+            for key, _ in self._selector.select(self._pause()):
+                self._call(key.data)
+            for call in self._due():
+                self._call(call)
+        self._selector.close()
+        self._wake.close()
+
+    def _pause(self) -> float | None:
+        with self._lock:
+            if self._todo:
+                return 0
+            while self._timers and self._timers[0][2].call is None:
+                heapq.heappop(self._timers)
+            self._until = self._timers[0][0] if self._timers else None
+            return None if self._until is None else max(0.0, self._until - time.monotonic())
+
+    def _due(self) -> list[Callable[[], object]]:
+        with self._lock:
+            due = list(self._todo)
+            self._todo.clear()
+            now = time.monotonic()
+            while self._timers and self._timers[0][0] <= now:
+                timer = heapq.heappop(self._timers)[2]
+                if timer.call is not None:
+                    due.append(timer.call)
+        return due
+
+    def _drop_cancelled(self) -> None:
+        """Now and then, so that thousands of short commands with long deadlines leave nothing behind."""
+        if len(self._timers) > 64 and next(self._count) % 64 == 0:
+            self._timers = [entry for entry in self._timers if entry[2].call is not None]
+            heapq.heapify(self._timers)
+
+    def _call(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception:
+            log.exception("a background task of the process table failed")
