@@ -98,7 +98,7 @@ def _namespaces(network: bool) -> Iterator[str]:
     yield from ("--unshare-all", "--unshare-user", "--disable-userns")
     yield from (("--share-net",) if network else ())
     yield from ("--uid", str(USER), "--gid", str(USER), "--hostname", HOST_NAME)
-    yield from ("--die-with-parent", "--new-session", "--cap-drop", "ALL")
+    yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL")
 
 
 def made_up_files(network: bool) -> dict[str, str]:

@@ -20,8 +20,8 @@ ALIASES = "/run/bin"  # holds a `python` where this interpreter has no program o
 BWRAP_REFUSES = "bwrap: "
 LANDLOCK_REFUSES = "agent-sandbox-server: --confine landlock"
 
-#: Runs in the sandbox. Settings come through a file without a name, so neither /proc/*/environ nor /proc/*/cmdline of
-#: any process there ever held the token; `-S` skips site, whose .pth files may cost more than the server itself.
+#: Starts the server. Settings come through a file without a name, so neither /proc/*/environ nor /proc/*/cmdline of any
+#: process in the sandbox ever held the token. `-S` beside it skips site, whose .pth files may cost more than the server.
 LAUNCH = """
 import json, os, sys
 with open(int(sys.argv[1]), encoding="utf-8") as file:
@@ -31,6 +31,21 @@ os.environ.update(settings["environ"])
 sys.argv = ["agent-sandbox-server", *settings["arguments"]]
 from sandbox_server.cli import main
 sys.exit(main())
+"""
+
+#: Becomes process 1 of a sandbox, reaps what is orphaned there, and ends with the server. It takes the place of
+#: bubblewrap's own, through whose /proc entry a program in the sandbox could reach the server's log outside.
+INIT = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+server = os.fork()
+if server:
+    os.close(int(sys.argv[1]))
+    while True:
+        pid, status = os.wait()
+        if pid == server:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
 """
 
 
@@ -79,7 +94,7 @@ def _in_bubblewrap(program: str, wish: Wish, box: Box, interpreter: Interpreter)
         view.root,
         {
             "level": "bubblewrap",
-            "argv": [program, "--args", "@options", *_python(interpreter, "-I", "-S")],
+            "argv": [program, "--args", "@options", *_python(interpreter, INIT + LAUNCH, "-I", "-S")],
             "options": "\0".join(options).encode("utf-8", "surrogateescape"),
             "settings": settings,
             "environ": environ,
@@ -110,7 +125,7 @@ def _on_this_machine(level: str, wish: Wish, box: Box, interpreter: Interpreter)
         wish.directory,
         {
             "level": level,
-            "argv": _python(interpreter, "-I"),
+            "argv": _python(interpreter, LAUNCH, "-I"),
             "options": b"",
             "settings": _settings(wish, wish.directory, socket, level, interpreter, *confine, *cut_off),
             "environ": environ,
@@ -122,8 +137,8 @@ def _on_this_machine(level: str, wish: Wish, box: Box, interpreter: Interpreter)
     )
 
 
-def _python(interpreter: Interpreter, *flags: str) -> list[str]:
-    return [interpreter.executable, *flags, "-c", LAUNCH, "@settings"]
+def _python(interpreter: Interpreter, code: str, *flags: str) -> list[str]:
+    return [interpreter.executable, *flags, "-c", code, "@settings"]
 
 
 def _settings(wish: Wish, root: str, socket: str, level: str, interpreter: Interpreter, *more: str) -> bytes:

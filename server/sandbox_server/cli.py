@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--allow-origin", metavar="ORIGIN", action="append", default=[], help="accept this web origin")
     serve.add_argument("--audit-file", metavar="PATH", help="append audit lines here (default: standard error)")
     serve.add_argument("--confine", choices=["landlock"], help="restrict this process and its children by the kernel")
+    serve.add_argument("--confine-network", action="store_true", help="with --confine: no TCP either (Linux 6.7)")
     serve.add_argument("--isolation-level", metavar="NAME", default="none", help="what discovery reports as isolation")
     _policy_flags(serve)
 
@@ -106,7 +107,7 @@ def _serve(options: argparse.Namespace) -> int:
         settings = _settings(options)
         bound = bind_policy(settings)
         if options.confine:
-            _confine(bound)
+            _confine(bound, options)
         server = SandboxServer(settings, bound)
     except ClosedByDefault as error:
         return _fail(str(error), USAGE)
@@ -140,12 +141,13 @@ def _settings(options: argparse.Namespace) -> Settings:
     )
 
 
-def _confine(bound: BoundPolicy) -> None:
+def _confine(bound: BoundPolicy, options: argparse.Namespace) -> None:
     from . import confine
     from .server import ConfigurationError
 
     try:
-        confine.restrict_to(bound.base_dir)
+        writable = [os.path.dirname(os.path.abspath(options.unix_socket))] if options.unix_socket else []
+        confine.restrict_to(bound.base_dir, writable=writable, tcp=not options.confine_network)
     except OSError as error:
         raise ConfigurationError(f"--confine landlock is not available: {os.strerror(error.errno or 0)}") from None
 
