@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -51,6 +51,30 @@ def read_directory(directory: int, path: str, guard: PathGuard, with_stat: bool)
                 yield Entry(name, prefix + name, kind, found if with_stat else None)
     finally:
         os.close(directory)
+
+
+def look_at(
+    directory: int, names: Iterable[str], path: str, guard: PathGuard
+) -> Iterator[tuple[str, os.stat_result, str | None]]:
+    """Those of the names in an open directory that the guard lets through: name, own metadata, text of a link.
+
+    The quick way for a hundred thousand of them: no object per entry, and nothing is looked at before its turn.
+    """
+    prefix = path.rstrip("/") + "/"
+    denied = guard.deny.within(path)
+    single = guard.rule.hardlinks == "deny"
+    look, is_link = os.stat, stat.S_ISLNK
+    for name in names:
+        if denied(name):
+            continue
+        try:
+            found = look(name, dir_fd=directory, follow_symlinks=False)
+            target = os.readlink(name, dir_fd=directory) if is_link(found.st_mode) else None
+        except FileNotFoundError:
+            continue  # removed while we were reading
+        if (target is not None and not guard.admits_link(prefix + name)) or (single and not guard.admits_links(found)):
+            continue
+        yield name, found, target
 
 
 def _kind(entry: os.DirEntry[str]) -> EntryKind:

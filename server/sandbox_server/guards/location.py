@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from bisect import bisect_right
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..access import Op
 from ..messages import Refusal
-from .listing import Entry, read_directory
+from .listing import Entry, look_at, read_directory
 from .replace import Replacement
 from .root import HERE, Root
 from .tree import move_entry, remove_entry
@@ -99,6 +100,18 @@ class Location:
         # Run up to the first yield, so that closing the iterator closes the descriptor even when nobody iterates.
         next(entries)
         return entries
+
+    def scan(
+        self, directory: int, *, ordered: bool, after: str = ""
+    ) -> Iterator[tuple[str, os.stat_result, str | None]]:
+        """Name, metadata and link text of the entries of this directory, opened by the caller.
+
+        In the order of names and only those behind `after`, or else as they come.
+        """
+        if ordered:
+            names = sorted(os.listdir(directory))
+            return look_at(directory, names[bisect_right(names, after) :], self.path, self._guard)
+        return look_at(directory, (entry.name for entry in os.scandir(directory)), self.path, self._guard)
 
     def child(self, name: str, *, follow: bool = False) -> Location:
         """An entry of this directory, judged like any path."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Mapping
 
 from ..call import Call
@@ -78,12 +77,7 @@ def files_delete(call: Call, *, path: Location) -> Response:
 def files_move(call: Call, *, source: Location, destination: Location) -> Response:
     """Rename. ``destination`` is what was asked for, ``path`` where it ended up."""
     _demand(source)
-    try:
-        final = source.move_to(destination)
-    except OSError as error:
-        if error.errno == errno.EINVAL:
-            raise Refusal("conflict", f"'{source.path}' cannot be moved into itself") from None
-        raise
+    final = source.move_to(destination)
     return json_response({"source": source.path, "destination": destination.path, "path": final})
 
 

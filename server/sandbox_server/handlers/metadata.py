@@ -42,16 +42,11 @@ def second_text(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat()[:19]
 
 
-def fraction_text(nanoseconds: int) -> str:
-    """What follows the second: microseconds unless they are zero, and the zone."""
-    microseconds = nanoseconds // 1000
-    return f".{microseconds:06d}+00:00" if microseconds else "+00:00"
-
-
 def iso_time(nanoseconds: int) -> str:
-    """A time stamp as ISO 8601 text in UTC."""
+    """A time stamp as ISO 8601 text in UTC; microseconds unless they are zero."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return second_text(seconds) + fraction_text(rest)
+    fraction = f".{rest // 1000:06d}" if rest > 999 else ""
+    return f"{second_text(seconds)}{fraction}+00:00"
 
 
 def http_date(nanoseconds: int) -> str:
