@@ -124,7 +124,7 @@ def _walk(top: Location, depth: int, ordered: bool, after: list[str]) -> Generat
     """Visible entries, a directory before its contents, never through a link. Needs one descriptor per level."""
     levels = [_Level.open(top, "", ordered, after[0] if after else "")]
     try:
-        for name, following in zip(after, after[1:], strict=False):
+        for name, following in zip(after, [*after[1:], ""], strict=False):  # the last one's own contents follow it
             if len(levels) >= depth or (level := levels[-1].below(name, ordered, following)) is None:
                 break
             levels.append(level)
