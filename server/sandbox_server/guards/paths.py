@@ -14,6 +14,7 @@ from threading import Lock
 
 from ..access import Op, PathRule
 from ..messages import Refusal
+from .encoding import encodable
 from .globs import DenyRules
 from .listing import Entry, EntryKind
 from .location import Location
@@ -112,6 +113,11 @@ class PathGuard:
         self._prefixes = [(path.rstrip("/") + "/", root) for path, root in self._spellings.items()]
         self._boundaries = frozenset(root.resolved for root in roots)
 
+    @property
+    def base(self) -> str:
+        """Where relative paths begin: the first root, links resolved. "/" when nothing is allowed."""
+        return self._roots[0].resolved if self._roots else "/"
+
     def check(self, raw: object, op: Op) -> str:
         """Judge the text alone; the normalised absolute path."""
         root, relative, path = self._lexical(raw)
@@ -185,7 +191,7 @@ class PathGuard:
 
     def _lexical(self, raw: object) -> tuple[Root, str, str]:
         """Root, path below it, and the whole path, by the text alone."""
-        if not isinstance(raw, str) or not raw or len(raw) > LONGEST_PATH or "\0" in raw or not _encodable(raw):
+        if not isinstance(raw, str) or not raw or len(raw) > LONGEST_PATH or "\0" in raw or not encodable(raw):
             raise Refusal("invalid_path", f"a path is text of 1 to {LONGEST_PATH} characters without NUL")
         if not self._roots:
             raise _outside(raw)
@@ -214,7 +220,7 @@ class PathGuard:
             if found is None:
                 raise _outside(path)
             location = Location(self, op, found.root, found.relative, missing=found.missing, link=found.link)
-            denied = denied or self._denies_target(location.path, root.at(relative), path)
+            denied = self._denies_target(location.path, root.at(relative), path) or denied
         try:
             if denied:
                 raise _denied(path)
@@ -271,16 +277,6 @@ def _normalised(path: str) -> str:
         # Two leading slashes stay in POSIX; here they mean what one means.
         return "/" + posixpath.normpath(path).lstrip("/")
     return path
-
-
-def _encodable(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        os.fsencode(text)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _outside(path: str) -> Refusal:
