@@ -1,1 +1,125 @@
-"""Drive a sandbox from Python."""
+"""Drive a sandbox from Python: `Sandbox` on this machine, `ServerClient` for a server that runs already.
+
+Names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from ._async.api import AsyncCapabilities, AsyncFiles, AsyncOutputStream, AsyncProcesses, AsyncServerClient
+    from ._capabilities import EndpointInfo, PathsInfo
+    from ._errors import (
+        AuthenticationError,
+        CommandFailedError,
+        CommandTimeoutError,
+        ConflictError,
+        EndpointNotAvailableError,
+        FilePolicyDeniedError,
+        NoSpaceError,
+        NotFoundError,
+        NotTextError,
+        PayloadTooLargeError,
+        PolicyDeniedError,
+        RateLimitedError,
+        SandboxConnectionError,
+        SandboxError,
+        ServerAPIError,
+        StreamInterruptedError,
+        TransferError,
+    )
+    from ._models import (
+        CommandResult,
+        Decision,
+        Event,
+        FileEntry,
+        FileInfo,
+        FileOutcome,
+        OutputPart,
+        ProcessInfo,
+        Receipt,
+        SearchHit,
+    )
+    from ._sync.api import Capabilities, Files, OutputStream, Processes, ServerClient
+
+#: Where public names live; what needs no HTTP library comes first.
+_MODULES = ("_errors", "_models", "_capabilities", "_sync.api", "_async.api")
+
+__all__ = [
+    "AsyncCapabilities",
+    "AsyncFiles",
+    "AsyncOutputStream",
+    "AsyncProcesses",
+    "AsyncServerClient",
+    "AuthenticationError",
+    "Capabilities",
+    "CommandFailedError",
+    "CommandResult",
+    "CommandTimeoutError",
+    "ConflictError",
+    "Decision",
+    "EndpointInfo",
+    "EndpointNotAvailableError",
+    "Event",
+    "FileEntry",
+    "FileInfo",
+    "FileOutcome",
+    "FilePolicyDeniedError",
+    "Files",
+    "NoSpaceError",
+    "NotFoundError",
+    "NotTextError",
+    "OutputPart",
+    "OutputStream",
+    "PathsInfo",
+    "PayloadTooLargeError",
+    "PolicyDeniedError",
+    "ProcessInfo",
+    "Processes",
+    "RateLimitedError",
+    "Receipt",
+    "SandboxConnectionError",
+    "SandboxError",
+    "SearchHit",
+    "ServerAPIError",
+    "ServerClient",
+    "StreamInterruptedError",
+    "TransferError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module it lives in."""
+    if name in __all__:
+        for module in _MODULES:
+            value = getattr(import_module(f".{module}", __name__), name, None)
+            if value is not None:
+                globals()[name] = value
+                return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """``%load_ext sandbox_sdk``: hand over to the notebook extension, wherever it is installed."""
+    _notebook_extension().load_ipython_extension(ipython)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    _notebook_extension().unload_ipython_extension(ipython)
+
+
+def _notebook_extension() -> Any:
+    from importlib.metadata import entry_points
+
+    for entry_point in entry_points(group="sandbox_sdk.ipython"):
+        return entry_point.load()
+    raise ImportError("no notebook extension is installed; install it with: pip install 'notebook-sandbox[notebook]'")

@@ -1,0 +1,175 @@
+"""Files and directories in the sandbox."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import AsyncIterable
+from typing import Any
+
+from .. import _calls as calls
+from .._acompat import acallback, arun_blocking
+from .._errors import NotFoundError, NotTextError
+from .._models import FileEntry, FileInfo, Receipt, SearchHit
+from .._public import public
+from .._sync.files import Files  # async only
+from ..transfer import layout
+from ..transfer import source as sources
+from ..transfer.options import READ_LIMIT, Options, Verify
+from ..transfer.progress import Progress, ProgressCallback
+from ..transfer.source import (
+    Data,
+    spooled,  # async only
+)
+from ._twins import AsyncFilesTwins  # async only
+from .connection import AsyncConnection
+from .transfers import AsyncTransfers
+from .trees import AsyncTrees
+
+
+@public
+class AsyncFiles(AsyncFilesTwins):
+    """Reads and writes files in the sandbox. Relative paths start at the first directory the policy allows."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+        self._transfers = AsyncTransfers(connection)
+
+    @property
+    def _twin(self) -> Files:  # async only
+        return self._connection.twin.files
+
+    async def list(
+        self, path: str = ".", *, recursive: bool = False, max_entries: int | None = None, max_depth: int | None = None
+    ) -> builtins.list[FileEntry]:
+        """The entries of a directory, all of them unless `max_entries` says otherwise."""
+        entries: builtins.list[FileEntry] = []
+        cursor: str | None = None
+        while True:
+            left = None if max_entries is None else max_entries - len(entries)
+            page = await self._connection.send(
+                calls.list_page(path, recursive=recursive, max_entries=left, max_depth=max_depth, cursor=cursor)
+            )
+            entries += page.entries
+            if not page.cursor or (max_entries is not None and len(entries) >= max_entries):
+                return entries
+            cursor = page.cursor
+
+    async def stat(self, path: str, *, follow: bool = True) -> FileInfo:
+        """Facts about a path; a missing one is a `NotFoundError`. `follow=False` describes a link itself."""
+        info = await self._connection.send(calls.stat(path, follow))
+        if not info.exists:
+            raise NotFoundError(f"no such file or directory: '{path}'", error_code="not_found", endpoint="files_stat")
+        return info
+
+    async def exists(self, path: str) -> bool:
+        """Is there something at this path? A path the policy denies raises."""
+        return (await self._connection.send(calls.stat(path, True))).exists
+
+    async def mkdir(self, path: str) -> str:
+        """Make a directory and any missing parents; answers its full path."""
+        return await self._connection.send(calls.mkdir(path))
+
+    async def delete(self, path: str) -> None:
+        """Remove a file, a link, or a directory with all that is in it."""
+        await self._connection.send(calls.delete(path))
+
+    async def move(self, source: str, destination: str) -> str:
+        """Rename or relocate; an existing directory receives the source inside. Answers the new path."""
+        return await self._connection.send(calls.move(source, destination))
+
+    async def search(
+        self, path: str, pattern: str, *, max_depth: int | None = None, max_results: int | None = None
+    ) -> builtins.list[SearchHit]:
+        """Find files by name below a directory."""
+        return await self._connection.send(calls.search(path, pattern, max_depth, max_results))
+
+    async def upload(
+        self,
+        src: str | os.PathLike[str] | Data,
+        dst: str,
+        *,
+        overwrite: bool = True,
+        progress: ProgressCallback | None = None,
+        verify: Verify = "size",
+        mode: str | None = None,
+        durable: bool = False,
+    ) -> Receipt:
+        """Store a local file, a directory, bytes, a binary file object or an iterator of bytes in the sandbox.
+
+        Text is a path; `write` stores text itself. Where a file or directory ends up is what ``cp -r`` would do.
+        """
+        options = Options(overwrite, verify, mode, durable)
+        report = Progress(acallback(progress))
+        if not isinstance(src, (str, os.PathLike)):
+            if dst.endswith("/"):
+                raise ValueError(f"'{dst}' names a directory; data needs the name of a file")
+            return await self._store(src, dst, options, report)
+        path = os.fspath(src)
+        if await arun_blocking(lambda: os.path.isdir(path)):
+            return await AsyncTrees(self._connection, self._transfers).upload(path, dst, options, report)
+        target = layout.inside(dst, layout.base_name(path)) if dst.endswith("/") else dst
+        with await arun_blocking(lambda: sources.of_path(path)) as source:
+            report.total = source.size
+            receipt = await self._transfers.upload_into(source, target, layout.base_name(path), options, report)
+        report.finish()
+        return receipt
+
+    async def write(
+        self,
+        path: str,
+        data: str | Data,
+        *,
+        overwrite: bool = True,
+        progress: ProgressCallback | None = None,
+        verify: Verify = "size",
+        mode: str | None = None,
+        durable: bool = False,
+    ) -> Receipt:
+        """Store text (as UTF-8), bytes, a binary file object or an iterator of bytes as one file."""
+        options = Options(overwrite, verify, mode, durable)
+        return await self._store(data, path, options, Progress(acallback(progress)))
+
+    async def _store(self, data: Any, path: str, options: Options, report: Progress) -> Receipt:
+        if isinstance(data, AsyncIterable):  # async only
+            data = await spooled(data)
+        with await arun_blocking(lambda: sources.of_data(data)) as source:
+            report.total = source.size
+            receipt = await self._transfers.upload(source, path, options, report)
+        report.finish()
+        return receipt
+
+    async def download(
+        self,
+        src: str,
+        dst: str | os.PathLike[str] = ".",
+        *,
+        progress: ProgressCallback | None = None,
+        verify: Verify = "size",
+    ) -> Receipt:
+        """Store a file or directory of the sandbox locally, where ``cp -r`` would put it.
+
+        A local file stays as it was until all of the new one is here. A broken connection is resumed.
+        """
+        report = Progress(acallback(progress))
+        trees = AsyncTrees(self._connection, self._transfers)
+        receipt = await trees.download(src, os.fspath(dst), Options(verify=verify), report)
+        report.finish()
+        return receipt
+
+    async def read(self, path: str, *, limit: int | None = READ_LIMIT) -> bytes:
+        """A whole file as bytes. A file larger than `limit` is refused before it is read; None means any size."""
+        return await self._transfers.read(path, limit)
+
+    async def read_text(
+        self, path: str, *, encoding: str = "utf-8", errors: str = "strict", limit: int | None = READ_LIMIT
+    ) -> str:
+        """A whole file as text; one that is not text in this encoding is a `NotTextError`."""
+        data = await self._transfers.read(path, limit)
+        try:
+            return data.decode(encoding, errors)
+        except UnicodeDecodeError as error:
+            raise NotTextError(
+                f"'{path}' is not {encoding} text: byte {error.start} does not fit",
+                hint="read() it as bytes, or pass another encoding= or errors='replace'",
+            ) from None

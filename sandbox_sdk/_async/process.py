@@ -1,0 +1,121 @@
+"""Commands: run to the end, stream, or start in the background."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+
+from .. import _calls as calls
+from .._errors import CommandTimeoutError, EndpointNotAvailableError, PayloadTooLargeError, ServerAPIError
+from .._models import CommandResult, ProcessInfo
+from .._output import KEEP, Course, Kept
+from .._public import public
+from .._sync.process import Processes  # async only
+from ._twins import AsyncProcessesTwins  # async only
+from .connection import AsyncConnection
+from .streams import AsyncOutputStream
+
+_GRACE = 10.0  # seconds beyond a command's timeout after which we stop believing in the server
+
+
+@public
+class AsyncProcesses(AsyncProcessesTwins):
+    """Runs commands in the sandbox."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    @property
+    def _twin(self) -> Processes:  # async only
+        return self._connection.twin.process
+
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        stdin: str | bytes | None = None,
+        check: bool = False,
+        on_stdout: Callable[[str], object] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        keep: int = KEEP,
+    ) -> CommandResult:
+        """Run a command to its end. Whatever stops this call stops the command.
+
+        The callbacks get text as it comes. The result holds the last `keep` bytes of each stream.
+        """
+        call = calls.shell_stream(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
+        if on_stdout is None and on_stderr is None and not await self._connection.ours():
+            result = await self.shell(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
+            return result.check(calls.command_line(command)) if check else result
+        course = Course()
+        kept = {"stdout": Kept(keep), "stderr": Kept(keep)}
+        callbacks = {"stdout": on_stdout, "stderr": on_stderr}
+        seconds = (calls.DEFAULT_COMMAND_SECONDS if timeout is None or timeout <= 0 else timeout) + _GRACE
+        async with AsyncOutputStream(self._connection, call, course, seconds=seconds) as events:
+            async for event in events:
+                if event.kind != "output":
+                    continue
+                kept[event.stream].add(event.data)
+                callback = callbacks[event.stream]
+                if callback is not None and event.text:
+                    callback(event.text)
+        result = course.result(kept["stdout"], kept["stderr"])
+        _judge_end(course, result)
+        return result.check(calls.command_line(command)) if check else result
+
+    async def shell(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        stdin: str | bytes | None = None,
+    ) -> CommandResult:
+        """Run a command and get all its output as text in one answer; `run` is exact to the byte."""
+        if stdin is not None and not await self._connection.ours():
+            raise EndpointNotAvailableError("this server cannot feed a standard input to a command", endpoint="shell")
+        return await self._connection.send(calls.shell(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin))
+
+    def stream(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        stdin: str | bytes | None = None,
+    ) -> AsyncOutputStream:
+        """Run a command and iterate its output; use it as a context manager. Leaving it stops the command."""
+        call = calls.shell_stream(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
+        return AsyncOutputStream(self._connection, call, Course())
+
+    async def list(self, *, finished: bool = False) -> builtins.list[ProcessInfo]:
+        """The background processes of this identity; with `finished` also those that have ended."""
+        return await self._connection.send(calls.processes(finished))
+
+
+def _judge_end(course: Course, result: CommandResult) -> None:
+    """Raise when the server ended the command, or could not tell how it ended."""
+    if course.reason == "timeout":
+        raise CommandTimeoutError(
+            "the command took longer than allowed and was stopped",
+            stdout_bytes=result.stdout_bytes,
+            stderr_bytes=result.stderr_bytes,
+            error_type="TimeoutError",
+            error_code="timeout",
+            endpoint="shell_stream",
+            hint="pass a larger timeout=, or start() it in the background",
+        )
+    if course.reason == "output_limit":
+        raise PayloadTooLargeError(
+            "the command wrote more than the limit and was stopped",
+            error_code="payload_too_large",
+            endpoint="shell_stream",
+            hint="discover().limit('shell_stream', 'max_output_bytes') tells the limit",
+        )
+    if course.exit_code is None:
+        raise ServerAPIError(f"the command gave no exit status: {course.reason or 'unknown'}", endpoint="shell_stream")

@@ -1,0 +1,166 @@
+"""Uploads and downloads of single files: streamed, checked against the receipt, resumed, never leaving half a file."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import aclosing
+
+import httpx
+
+from .. import _calls as calls
+from .._acompat import AsyncStream, apieces, arun_blocking, asleep
+from .._errors import (
+    EndpointNotAvailableError,
+    NotFoundError,
+    PayloadTooLargeError,
+    ServerAPIError,
+    TransferError,
+)
+from .._models import Receipt
+from ..transfer import layout
+from ..transfer.incoming import Incoming
+from ..transfer.options import Options
+from ..transfer.progress import Progress
+from ..transfer.receive import (
+    Stop,
+    areceive,
+    off_loop,  # async only
+)
+from ..transfer.source import Source
+from .connection import AsyncConnection
+
+_RESUMES = 5
+
+
+class AsyncTransfers:
+    """Moves single files between here and the sandbox."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def upload_into(self, source: Source, path: str, name: str, options: Options, progress: Progress) -> Receipt:
+        """Store a source as `path`, or under its own name inside, if that turns out to be a directory."""
+        before = progress.done
+        try:
+            return await self.upload(source, path, options, progress)
+        except ServerAPIError as error:
+            if not name or not _means_directory(error):
+                raise
+            progress.take_back(progress.done - before)
+            try:
+                return await self.upload(source, layout.inside(path, name), options, progress)
+            except NotFoundError:
+                raise error from None
+
+    async def upload(self, source: Source, path: str, options: Options, progress: Progress) -> Receipt:
+        """Store a source as one file. Sent once: what has half gone out is never sent again."""
+        snapshot = self._connection.known.snapshot
+        if snapshot is not None:
+            snapshot.require_size("files_upload_stream", source.size)
+        if not await self._connection.ours():
+            return await self._upload_json(source, path, progress, options.overwrite)
+        hashed = options.verify == "sha256"
+        call = calls.upload(
+            path,
+            size=source.size,
+            overwrite=options.overwrite,
+            mode=options.mode,
+            durable=options.durable,
+            sha256=hashed,
+        )
+        digest = hashlib.sha256() if hashed else None
+
+        async def content() -> AsyncStream[bytes]:
+            async for piece in apieces(source.pieces()):
+                if digest is not None:
+                    digest.update(piece)
+                yield piece
+                progress.add(len(piece))
+
+        async with aclosing(content()) as body:
+            try:
+                response = await self._connection.open(call, body)
+            except EOFError as error:
+                raise TransferError(str(error)) from None
+        try:
+            receipt = self._connection.decoded(call, response, await self._connection.read(response, call.endpoint))
+        finally:
+            await response.aclose()
+        if receipt.bytes != source.size:
+            raise TransferError(f"'{path}' holds {receipt.bytes} bytes, {source.size} were sent from {source.label}")
+        if digest is not None and receipt.sha256 != digest.hexdigest():
+            raise TransferError(f"'{path}' differs from {source.label}: what arrived has the SHA-256 {receipt.sha256}")
+        return receipt
+
+    async def _upload_json(self, source: Source, path: str, progress: Progress, overwrite: bool) -> Receipt:
+        if not overwrite:
+            raise EndpointNotAvailableError(
+                "this server cannot refuse to overwrite a file", endpoint="files_upload_stream"
+            )
+        content = await arun_blocking(lambda: b"".join(source.pieces()))
+        receipt = await self._connection.send(calls.upload_json(path, content))
+        progress.add(len(content))
+        if receipt.bytes != len(content):
+            raise TransferError(f"'{path}' holds {receipt.bytes} bytes, {len(content)} were sent from {source.label}")
+        return receipt
+
+    async def download(
+        self, path: str, local: str, options: Options, progress: Progress, stop: Stop | None = None
+    ) -> Receipt:
+        """Store a file of the sandbox locally. Until all of it is here, the local file stays as it was."""
+        if not self._connection.pool.given:  # async only
+            return await off_loop(
+                lambda stop: self._connection.twin.files._transfers.download(path, local, options, progress, stop)
+            )
+        incoming = Incoming(path, local, progress)
+        try:
+            hashed = await self._receive(incoming, options.verify == "sha256", Stop() if stop is None else stop)
+            return await arun_blocking(lambda: incoming.finish(hashed))
+        finally:
+            incoming.discard()
+
+    async def _receive(self, incoming: Incoming, hashed: bool, stop: Stop) -> bool:
+        """All bytes of a file, in as many requests as it takes; answers whether their digest must be compared."""
+        failures = 0
+        while True:
+            before = incoming.size
+            call = calls.download(incoming.path, sha256=hashed, first=before, etag=incoming.etag)
+            try:
+                async with self._connection.stream(call) as response:
+                    if response.headers.get("content-type", "").startswith("application/json"):
+                        body = await self._connection.read(response, call.endpoint)
+                        incoming.accept_whole(self._connection.decoded(call, response, body))
+                    else:
+                        incoming.accept(response.status_code, response.headers)
+                        await areceive(response, incoming, stop)
+                return hashed
+            except httpx.TransportError as error:
+                lost = await self._connection.lost(error, call.endpoint)
+                failures = 1 if incoming.size > before else failures + 1
+                if lost.gone or not incoming.resumable or failures > _RESUMES:
+                    raise lost from None
+            hashed = True  # what was put together from parts is compared as a whole
+            await asleep(0.1 * failures)
+
+    async def read(self, path: str, limit: int | None) -> bytes:
+        """A whole file in memory, if it is not larger than `limit`."""
+        call = calls.download(path)
+        async with self._connection.stream(call) as response:
+            size = int(response.headers.get("content-length", "0"))
+            if limit is not None and size > limit:
+                raise PayloadTooLargeError(
+                    f"'{path}' has {size} bytes, more than the {limit} to be read into memory",
+                    error_code="payload_too_large",
+                    endpoint=call.endpoint,
+                    facts={"limit": limit},
+                    hint="download() it to a file, or pass a larger limit=",
+                )
+            body = await self._connection.read(response, call.endpoint)
+            if response.headers.get("content-type", "").startswith("application/json"):
+                return self._connection.decoded(call, response, body)
+            return body
+
+
+def _means_directory(error: ServerAPIError) -> bool:
+    """Could this refusal of an upload mean that the target is a directory?"""
+    return isinstance(error, NotFoundError) or error.error_type == "IsADirectoryError"

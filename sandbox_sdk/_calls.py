@@ -1,0 +1,353 @@
+"""Calls: what to send and how to read the answer. No I/O, so async and sync share them.
+
+Methods, paths and the places of fields come from the generated contract, never from a literal here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from . import _wire as wire
+from ._contract import ENDPOINTS, EndpointId
+from ._models import CommandResult, Decision, FileEntry, FileInfo, ProcessInfo, Receipt, SearchHit
+from ._wire import Json
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+API_VERSION = 2
+OCTETS = "application/octet-stream"
+FRAMES = "application/vnd.docker.multiplexed-stream"
+EVENTS = "text/event-stream"
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One request, ready to send; `decode` reads the JSON object of the answer."""
+
+    endpoint: str
+    method: str
+    target: str  # path and query, percent-encoded
+    decode: Callable[[Json], T]
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    patience: float = 0.0  # seconds the server may take beyond the usual before it answers
+    silence: float = 0.0  # seconds a streamed body may be silent where no heartbeats come
+
+
+def call(
+    endpoint: EndpointId,
+    decode: Callable[[Json], T],
+    /,
+    *,
+    raw: bool = False,
+    headers: Mapping[str, str] | None = None,
+    patience: float = 0.0,
+    silence: float = 0.0,
+    **fields: Any,
+) -> Call[T]:
+    """Put every field where the contract wants it; absent (None) ones are left out.
+
+    With `raw` the body is the payload itself, so the body fields go into the query.
+    """
+    method, template, places = ENDPOINTS[endpoint]
+    parts: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "body": {}}
+    for name, value in fields.items():
+        if value is not None:
+            parts["query" if raw and places[name] == "body" else places[name]][name] = value
+    path = template.format_map({name: encoded(value) for name, value in parts["path"].items()})
+    query = "&".join(f"{name}={encoded(value)}" for name, value in parts["query"].items())
+    sent = dict(headers or {})
+    body = None
+    if parts["body"] or (method == "POST" and not raw):
+        body = json.dumps(parts["body"], separators=(",", ":")).encode("ascii")
+        sent["Content-Type"] = "application/json"
+    return Call(endpoint, method, f"{path}?{query}" if query else path, decode, body, sent, patience, silence)
+
+
+def encoded(value: Any) -> str:
+    """A value for a path or query, percent-encoded once. File names that are not UTF-8 keep their bytes."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return quote(str(value), safe="", errors="surrogateescape")
+
+
+def nothing(data: Json) -> None:
+    """For answers whose facts the caller knows already."""
+
+
+def document(data: Json) -> Json:
+    return data
+
+
+def each(name: str, decode: Callable[[Json], U]) -> Callable[[Json], list[U]]:
+    """A decoder for the list of objects under one key."""
+    return lambda data: [decode(item) for item in wire.objects(data, name)]
+
+
+def command_line(command: str | Sequence[str]) -> str:
+    """A command as one line; a list of arguments is quoted so that the server splits it into the same list."""
+    if isinstance(command, str):
+        return command
+    if isinstance(command, Sequence) and all(isinstance(part, str) for part in command):
+        return shlex.join(command)
+    raise TypeError(f"a command is text or a sequence of texts, not {type(command).__name__}")
+
+
+def stdin_text(stdin: str | bytes | None) -> str | None:
+    """What goes into a command's standard input; it travels as text."""
+    if not isinstance(stdin, bytes):
+        return stdin
+    try:
+        return stdin.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"stdin is not UTF-8 at byte {error.start}; start() the command with stdin=True and write() the bytes"
+        ) from None
+
+
+def health() -> Call[bool]:
+    return call("health", lambda data: wire.text(data, "status") == "ok")
+
+
+def capabilities() -> Call[Json]:
+    return call("capabilities", document)
+
+
+def check(endpoint: str, path: str | None, paths: Sequence[str] | None, op: str | None) -> Call[Decision]:
+    named = None if paths is None else list(paths)
+    return call(
+        "capabilities_check",
+        lambda data: Decision.from_wire(data, path),
+        endpoint=endpoint,
+        path=path,
+        paths=named,
+        op=op,
+    )
+
+
+@dataclass(frozen=True)
+class Page:
+    """One answer of a listing; `cursor` asks for what follows."""
+
+    entries: list[FileEntry]
+    cursor: str
+    truncated: bool
+
+
+def list_page(
+    path: str,
+    *,
+    recursive: bool = False,
+    max_entries: int | None = None,
+    max_depth: int | None = None,
+    cursor: str | None = None,
+) -> Call[Page]:
+    return call(
+        "files_list",
+        lambda data: Page(
+            [FileEntry.from_wire(entry, path) for entry in wire.objects(data, "entries")],
+            wire.text(data, "next"),
+            wire.flag(data, "truncated"),
+        ),
+        path=path,
+        recursive=recursive or None,
+        max_entries=max_entries,
+        max_depth=max_depth,
+        cursor=cursor,
+    )
+
+
+def stat(path: str, follow: bool) -> Call[FileInfo]:
+    return call("files_stat", FileInfo.from_wire, path=path, follow=None if follow else False)
+
+
+def mkdir(path: str) -> Call[str]:
+    return call("files_mkdir", lambda data: wire.text(data, "path", path), path=path)
+
+
+def delete(path: str) -> Call[None]:
+    return call("files_delete", nothing, path=path)
+
+
+def move(source: str, destination: str) -> Call[str]:
+    return call(
+        "files_move",
+        lambda data: wire.text(data, "destination", destination),
+        source=source,
+        destination=destination,
+    )
+
+
+def search(path: str, pattern: str, max_depth: int | None, max_results: int | None) -> Call[list[SearchHit]]:
+    return call(
+        "files_search",
+        each("results", SearchHit.from_wire),
+        path=path,
+        pattern=pattern,
+        max_depth=max_depth,
+        max_results=max_results,
+    )
+
+
+def upload(
+    path: str,
+    *,
+    size: int,
+    overwrite: bool = True,
+    mode: str | None = None,
+    mtime: float | None = None,
+    durable: bool = False,
+    sha256: bool = False,
+    if_match: str | None = None,
+) -> Call[Receipt]:
+    """The raw form; the caller streams `size` bytes behind it."""
+    headers = {"Content-Type": OCTETS, "Content-Length": str(size)}
+    if sha256:
+        headers["Want-Repr-Digest"] = "sha-256=10"
+    if if_match is not None:
+        headers["If-Match"] = if_match
+    return call(
+        "files_upload_stream",
+        Receipt.from_wire,
+        raw=True,
+        headers=headers,
+        patience=size / (50 << 20),  # it is flushed, renamed and perhaps hashed after the last byte has gone out
+        path=path,
+        overwrite=None if overwrite else False,
+        mode=mode,
+        mtime=mtime,
+        durable=durable or None,
+    )
+
+
+def upload_json(path: str, content: bytes) -> Call[Receipt]:
+    """The base64 form, for servers that have no other."""
+    return call(
+        "files_upload_stream", Receipt.from_wire, path=path, content_base64=base64.b64encode(content).decode("ascii")
+    )
+
+
+def download(path: str, *, sha256: bool = False, first: int = 0, etag: str | None = None) -> Call[bytes]:
+    """Asks for raw bytes, from `first` on if the file is still the version `etag`; takes base64 JSON if need be."""
+    headers = {"Accept": f"{OCTETS}, application/json;q=0.5", "Accept-Encoding": "identity"}
+    if sha256:
+        headers["Want-Repr-Digest"] = "sha-256=10"
+    if first and etag:
+        headers |= {"Range": f"bytes={first}-", "If-Range": etag}
+    return call("files_download_stream", content_of, headers=headers, path=path)
+
+
+def content_of(data: Json) -> bytes:
+    return base64.b64decode(wire.text(data, "content_base64"))
+
+
+def shell(
+    command: str | Sequence[str],
+    *,
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    timeout: float | None,
+    stdin: str | bytes | None,
+) -> Call[CommandResult]:
+    return call(
+        "shell",
+        CommandResult.from_wire,
+        patience=DEFAULT_COMMAND_SECONDS if timeout is None else timeout,
+        command=command_line(command),
+        cwd=cwd,
+        env=None if env is None else dict(env),
+        timeout=timeout,
+        stdin=stdin_text(stdin),
+    )
+
+
+#: How long a command may run when nobody says (contract).
+DEFAULT_COMMAND_SECONDS = 300.0
+
+
+def shell_stream(
+    command: str | Sequence[str],
+    *,
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    timeout: float | None,
+    stdin: str | bytes | None,
+) -> Call[None]:
+    return call(
+        "shell_stream",
+        nothing,
+        headers={"Accept": f"{FRAMES}, {EVENTS};q=0.5"},
+        silence=DEFAULT_COMMAND_SECONDS if timeout is None else timeout,
+        command=command_line(command),
+        cwd=cwd,
+        env=None if env is None else dict(env),
+        timeout=timeout,
+        stdin=stdin_text(stdin),
+    )
+
+
+def start(
+    command: str | Sequence[str],
+    *,
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    capture: bool,
+    stdin: bool,
+) -> Call[ProcessInfo]:
+    return call(
+        "process_start",
+        ProcessInfo.from_wire,
+        command=command_line(command),
+        cwd=cwd,
+        env=None if env is None else dict(env),
+        capture_output=capture or None,
+        stdin=stdin or None,
+    )
+
+
+def processes(finished: bool) -> Call[list[ProcessInfo]]:
+    return call("process_list", each("processes", ProcessInfo.from_wire), all=finished or None)
+
+
+def process(pid: int | str) -> Call[ProcessInfo]:
+    return call("process_detail", ProcessInfo.from_wire, pid=pid)
+
+
+def signal(pid: int | str, number: int) -> Call[None]:
+    return call("process_signal", nothing, pid=pid, signal=number)
+
+
+def stdin(pid: int | str, data: str | bytes | None, eof: bool) -> Call[int]:
+    raw = data.encode("utf-8") if isinstance(data, str) else data
+    return call(
+        "process_stdin",
+        lambda answer: wire.whole(answer, "written"),
+        pid=pid,
+        data_base64=None if raw is None else base64.b64encode(raw).decode("ascii"),
+        eof=eof or None,
+    )
+
+
+def output(pid: int | str, *, since: int, wait: float) -> Call[Json]:
+    """The JSON form: chunks of text by sequence number."""
+    return call("process_output", document, patience=wait, pid=pid, since=since or None, wait=wait or None)
+
+
+def frames(pid: int | str, *, stdout_from: int, stderr_from: int, follow: bool) -> Call[None]:
+    """The framed form: exact bytes from given offsets on."""
+    return call(
+        "process_output",
+        nothing,
+        headers={"Accept": FRAMES},
+        pid=pid,
+        follow=follow or None,
+        stdout_from=stdout_from or None,
+        stderr_from=stderr_from or None,
+    )

@@ -1,0 +1,96 @@
+"""Where a file or directory ends up, and what belongs to a directory.
+
+The same rules hold in both directions; they are those of ``cp -r``, but a missing parent is made:
+
+==========================  ==========================  =====================================
+source                      target                      result
+==========================  ==========================  =====================================
+file ``a``                  absent, or a file           the target itself
+file ``a``                  a directory, or ends in /   ``target/a``
+directory ``d``             absent                      the target itself, holding d's content
+directory ``d``             a directory, or ends in /   ``target/d``
+``d/``, ``d/.``, ``.``      anything but a file         d's content, inside the target
+==========================  ==========================  =====================================
+
+Names that begin with a dot are names like any other. A link to a file is copied as the file it points to; a link to a
+directory, and whatever is neither file nor directory, is left out and reported.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    path: str
+    relative: str  # below the tree, with forward slashes
+    size: int
+
+
+@dataclass
+class LocalTree:
+    """Everything below a local directory."""
+
+    files: list[LocalFile] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)  # empty ones; the others come into being with their files
+    skipped: list[tuple[str, str, str]] = field(default_factory=list)  # path, relative path, reason
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+def content_only(path: str) -> bool:
+    """True when a source means what is in a directory, not the directory itself."""
+    return path.endswith("/") or posixpath.basename(path) in ("", ".", "..")
+
+
+def base_name(path: str) -> str:
+    """The name a source brings along."""
+    return posixpath.basename(posixpath.normpath(path))
+
+
+def inside(directory: str, name: str) -> str:
+    return posixpath.join(directory, name)
+
+
+def tree_target(source: str, target: str, target_is_directory: bool) -> str:
+    """Where the content of a source directory goes."""
+    if content_only(source):
+        return target
+    return inside(target, base_name(source)) if target_is_directory or target.endswith("/") else target
+
+
+def scan(root: str) -> LocalTree:
+    """All files below a directory, in the order of their names."""
+    tree = LocalTree()
+    _scan(root, "", tree)
+    return tree
+
+
+def _scan(directory: str, prefix: str, tree: LocalTree) -> None:
+    empty = True
+    with os.scandir(directory) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        empty = False
+        relative = prefix + entry.name
+        if entry.is_dir(follow_symlinks=False):
+            _scan(entry.path, relative + "/", tree)
+            continue
+        try:
+            facts = entry.stat()
+        except OSError:
+            tree.skipped.append((entry.path, relative, "a link to nothing"))
+            continue
+        if stat.S_ISREG(facts.st_mode):
+            tree.files.append(LocalFile(entry.path, relative, facts.st_size))
+        else:
+            reason = "a link to a directory" if stat.S_ISDIR(facts.st_mode) else "neither a file nor a directory"
+            tree.skipped.append((entry.path, relative, reason))
+    if empty and prefix:
+        tree.directories.append(prefix.rstrip("/"))
