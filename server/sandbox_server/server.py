@@ -21,7 +21,8 @@ from .catalogue import builtin
 from .guards.environment import EnvGuard
 from .guards.paths import PathGuards
 from .handlers import HANDLERS
-from .http import HostRules, Reactor
+from .http.hosts import HostRules
+from .http.reactor import Reactor
 from .policy import BoundPolicy, ServerPolicy
 from .process.table import ProcessTable
 from .services import Services
@@ -105,7 +106,7 @@ class SandboxServer:
         )
         self.listeners = _listen(settings)
         hosts = HostRules(settings.allow_hosts, settings.allow_origins)
-        self.reactor = Reactor(self.application, self.listeners, hosts)
+        self.reactor = Reactor(self.application, self.listeners, hosts=hosts)
         self._stopping = threading.Event()
 
     @property
@@ -121,6 +122,7 @@ class SandboxServer:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: self.stop())
             signal.signal(signal.SIGCHLD, lambda *_: self.processes.reap())
+            self.processes.adopt_orphans()
         thread = threading.Thread(target=self.reactor.run, name="reactor")
         thread.start()
         self._stopping.wait()

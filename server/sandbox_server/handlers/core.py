@@ -40,7 +40,7 @@ def capabilities(call: Call) -> Response:
             "server_version": __version__,
             "server": "notebook-sandbox",
             "isolation": services.isolation,
-            "base_dir": services.path_guards.base_dir,
+            "base_dir": rules.base_dir,
             "groups": {group: not count["total"] or bool(count["enabled"]) for group, count in summary.items()},
             "group_summary": summary,
             "identity": {"id": identity.id, "scopes": sorted(identity.scopes)},
