@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
+from ..guards.globs import compile_glob
+from ..guards.words import split
 
 #: Programs whose arguments name another program, or are one.
 RUNNERS: tuple[str, ...] = (
@@ -19,13 +20,9 @@ def loose_pattern(pattern: str) -> str | None:
 
     A pattern of one token says nothing about the arguments, and ``...`` admits any.
     """
-    import shlex
-
-    try:
-        tokens = shlex.split(pattern)
-    except ValueError:
+    tokens = split(pattern)
+    if len(tokens) > 1 and "..." not in tokens:
         return None
-    if not tokens or (len(tokens) > 1 and "..." not in tokens):
-        return None
-    program = tokens[0].rpartition("/")[2]
-    return next((runner for runner in RUNNERS if fnmatch.fnmatchcase(runner, program)), None)
+    # "..." in the first place admits any program
+    program = compile_glob("*" if tokens[0] == "..." else tokens[0].rpartition("/")[2])
+    return next((runner for runner in RUNNERS if program.match(runner)), None)

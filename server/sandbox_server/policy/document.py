@@ -41,7 +41,24 @@ MOST_SELECTORS = 2000
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 
 _LIMIT_SHAPES: Mapping[str, Shape] = {"size": size, "int": positive_int, "number": positive_number}
+
+
+def _command_pattern(value: Any, path: str) -> str:
+    """One that can be compiled: at call time a broken pattern would look like the caller's mistake."""
+    from ..guards.patterns import CommandPattern
+    from ..guards.programs import SearchPath
+
+    pattern = text(value, path)
+    try:
+        CommandPattern(pattern, SearchPath(()))
+    except ValueError:
+        problem = 'is no command pattern; name a program, close quotations, use "..." at most three times'
+        raise PolicyConfigError(path, f"{shown(pattern)} {problem}") from None
+    return pattern
+
+
 _PARAM_SHAPES: Mapping[str, Shape] = {"bool": flag, "strings": list_of(text), "ints": list_of(integer)}
+_COMMANDS = list_of(_command_pattern)
 
 #: `allow`: absent inherits, null returns to the base directory, an empty list allows nothing.
 _PATHS = fields(
@@ -59,7 +76,13 @@ _RULE = fields(
         "scopes": list_of(scope),
         "paths": _PATHS,
         "limits": fields({key: _LIMIT_SHAPES[kind] for key, (kind, _) in LIMITS.items()}),
-        "params": fields({key: _PARAM_SHAPES[param.kind] for key, param in PARAMS.items()}),
+        "params": fields(
+            {
+                **{key: _PARAM_SHAPES[param.kind] for key, param in PARAMS.items()},
+                "allow_commands": _COMMANDS,
+                "deny_commands": _COMMANDS,
+            }
+        ),
         "audit": one_of("off", "deny", "all"),
     }
 )

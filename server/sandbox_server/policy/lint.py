@@ -85,8 +85,12 @@ def _restricts(paths: PathRule) -> bool:
     return limited or paths.symlinks == "never" or paths.hardlinks == "deny"
 
 
-def _is_terminal(endpoint: Endpoint) -> bool:
-    return endpoint.group == "terminal" and (endpoint.takes_paths or endpoint.virtual)
+def _runs_programs(endpoint: Endpoint) -> bool:
+    return endpoint.executes_code or _opens_terminal(endpoint)
+
+
+def _opens_terminal(endpoint: Endpoint) -> bool:
+    return endpoint.group == "terminal" and endpoint.takes_paths
 
 
 def _unheld(
@@ -144,7 +148,7 @@ def _terminal_beside_paths(policy: BoundPolicy) -> Iterator[str]:
         scoped = _scoped(policy, identity, reach)
         if _unheld(policy, identity, [e for e in reach if e.executes_code], scoped):
             continue  # L1 says so already
-        terminals = _unheld(policy, identity, [e for e in reach if _is_terminal(e)], scoped)
+        terminals = _unheld(policy, identity, [e for e in reach if _opens_terminal(e)], scoped)
         if scoped and terminals:
             yield (
                 f"{shown(identity.id)} has path rules ({_names(scoped)}) and may also open a terminal "
@@ -199,18 +203,17 @@ def _overwrite_without_allow(policy: BoundPolicy) -> Iterator[str]:
 
 
 def _deny_where_programs_run(policy: BoundPolicy) -> Iterator[str]:
-    denying = [
-        endpoint
-        for endpoint in policy.catalogue.values()
-        if (endpoint.executes_code or _is_terminal(endpoint))
-        and policy.rule(endpoint.id).enabled
-        and policy.rule(endpoint.id).paths.deny
-    ]
-    if denying:
-        yield (
-            f"paths.deny of {_names(denying)} judges the paths a caller names, not what the programs open; "
-            "keep secrets out of paths.allow instead"
-        )
+    for identity in _identities(policy):
+        reach = _reach(policy, identity)
+        runs = [e for e in reach if _runs_programs(e)]
+        denying = [e for e in reach if e.path_bearing and _paths(policy, identity, e).deny]
+        if _unheld(policy, identity, runs, _scoped(policy, identity, reach)):
+            denying = [e for e in denying if e in runs]  # L1 and L6 speak about the others
+        if runs and denying:
+            yield (
+                f"paths.deny of {_names(denying)} judges the paths that {shown(identity.id)} names, not what its "
+                f"programs open ({_names(runs)}); keep secrets out of paths.allow instead"
+            )
 
 
 def _loose_command_rules(policy: BoundPolicy) -> Iterator[str]:
@@ -266,7 +269,7 @@ def _base_dir_beside_execution(policy: BoundPolicy) -> Iterator[str]:
         return
     for identity in _identities(policy):
         reach = _reach(policy, identity)
-        runs = [e for e in reach if e.executes_code or _is_terminal(e)]
+        runs = [e for e in reach if _runs_programs(e)]
         if runs and not _scoped(policy, identity, reach):
             who = shown(identity.id)
             yield f"base_dir bounds the paths that {who} names, not what its programs open ({_names(runs)})"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
 from ..catalogue import Endpoint
+from ..guards.globs import compile_glob, has_glob
 
 #: Names that stand for endpoints. The first two are old names of today's endpoints.
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -62,8 +62,8 @@ def parse_selector(text: str) -> Selector:
         return Selector(text, Kind.DEFAULTS)
     if text.startswith(GROUP_PREFIX):
         return Selector(text, Kind.GROUP, group=text[len(GROUP_PREFIX) :])
-    if any(character in text for character in "*?["):
-        return Selector(text, Kind.GLOB, pattern=None if text == "*" else re.compile(fnmatch.translate(text)))
+    if has_glob(text):
+        return Selector(text, Kind.GLOB, pattern=None if text == "*" else compile_glob(text))
     return Selector(text, Kind.EXACT, ids=ALIASES.get(text, (text,)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from ..catalogue import LIMITS, Catalogue, builtin
 from . import document as documents
 from . import reading
 from .rules import has_limit
-from .selectors import ALIASES, GROUP_PREFIX
+from .selectors import parse_selector
 
 if TYPE_CHECKING:
     from .bound import BoundPolicy, PathJudges
@@ -150,14 +149,8 @@ def _expand(ids: Sequence[str], catalogue: Catalogue) -> list[str]:
     """The endpoint ids that `ids` stand for; names that stand for nothing are left for `bind` to refuse."""
     found: list[str] = []
     for one in ids:
-        if one in ALIASES:
-            found += ALIASES[one]
-        elif one.startswith(GROUP_PREFIX):
-            found += [e.id for e in catalogue.values() if GROUP_PREFIX + e.group == one] or [one]
-        elif any(character in one for character in "*?["):
-            found += [endpoint_id for endpoint_id in catalogue if fnmatch.fnmatchcase(endpoint_id, one)]
-        else:
-            found.append(one)
+        selector = parse_selector(one)
+        found += selector.ids or [e.id for e in catalogue.values() if selector.matches(e)] or [one]
     return list(dict.fromkeys(found))
 
 

@@ -8,7 +8,7 @@ DEVIATIONS: dict[str, str] = {
     "not blamed on every caller",
     "policy_errors:unknown_endpoint_legacy_upload": "the old names upload and download are accepted, with a warning",
     "policy_errors:text_duplicate_keys_last_wins": "a key given twice is refused: one of the two would be lost unseen",
-    "policy_errors:env_groups_unknown": "refused as recorded, but the group agents, which the hint named, does not exist",
+    "policy_errors:env_groups_unknown": "refused as recorded, without a hint: the group agents does not exist",
     "sizes:size_36": "sizes are written in ASCII digits",
     "layers:exact_allow_empty_resets": "an empty allow list denies every path; null returns to the base directory",
     "lint:l1_exec_off": "an open terminal beside path rules is reported (L6); it runs programs like any other",

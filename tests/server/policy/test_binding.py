@@ -231,7 +231,9 @@ def test_kernel_interfaces_are_refused_even_where_everything_is_allowed(place: s
 
 
 @pytest.mark.finding("R2-S16")
-@pytest.mark.parametrize("name", [".ssh/known_hosts", ".env", ".env.local", "a/server.pem", "id_rsa", "x/id_ed25519.pub"])
+@pytest.mark.parametrize(
+    "name", [".ssh/known_hosts", ".env", ".env.local", "a/server.pem", "id_rsa", "x/id_ed25519.pub"]
+)
 def test_the_hardened_preset_denies_secrets_by_name(name: str) -> None:
     policy = bound({"preset": "hardened"})
     assert policy.explain("files_download_stream", path=f"/home/user/{name}")["code"] == "path_denied"

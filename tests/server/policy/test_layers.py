@@ -42,7 +42,8 @@ def test_a_selector_that_names_nothing_is_an_error(selector: str, text: str) -> 
 def test_a_glob_that_matches_nothing_is_a_warning() -> None:
     policy = bound({"endpoints": {"fles_*": {}, "files_*": {}, "*": {}, "shell?": {}}})
     assert policy.warnings == [
-        f"policy.endpoints.{glob}: the glob matches no endpoint, so the rule does nothing" for glob in ("fles_*", "shell?")
+        f"policy.endpoints.{glob}: the glob matches no endpoint, so the rule does nothing"
+        for glob in ("fles_*", "shell?")
     ]
     assert [(w.code, w.message) for w in policy.lint()] == [("L8", message) for message in policy.warnings]
 
@@ -74,7 +75,9 @@ def test_a_parameter_applies_to_exactly_the_endpoints_that_have_it(param: str) -
             path = f"policy.endpoints.{endpoint.id}.params.{param}"
             assert refusal(document) == f'{path}: does not apply to "{endpoint.id}"'
     everywhere = bound({"defaults": {"params": {param: value}}})
-    assert {e for e in ENDPOINTS if everywhere.rule(e).params} == {e.id for e in ENDPOINTS.values() if param in e.params}
+    assert {e for e in ENDPOINTS if everywhere.rule(e).params} == {
+        e.id for e in ENDPOINTS.values() if param in e.params
+    }
 
 
 def test_path_rules_apply_to_exactly_the_endpoints_that_take_paths() -> None:

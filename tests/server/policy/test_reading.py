@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox_server.policy import PolicyConfigError, ServerPolicy
-from sandbox_server.policy import reading
+from sandbox_server.policy import PolicyConfigError, ServerPolicy, reading
 from sandbox_server.policy.reading import LARGEST_FILE
 
 
@@ -42,6 +41,7 @@ def refusal(text: str | bytes) -> str:
             "policy.auth.tokens[1].id: is given twice",
         ),
         ('{"a": {"b": 1, "b": 2}, "a": 3, "c": 4}', "policy.a: is given twice"),
+        ('{"b": {"e": 1, "e": 2}, "z": 5}', "policy.b.e: is given twice"),
         ('{"a": [1, {"d": {}}], "b": {"c": [[], {"e": 1, "e": 2}]}}', "policy.b.c[1].e: is given twice"),
     ],
     ids=lambda value: repr(value[:30]),
@@ -113,7 +113,9 @@ def test_without_pyyaml_a_yaml_file_is_refused_by_name(monkeypatch: pytest.Monke
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(PolicyConfigError, match="^policy: YAML needs PyYAML, which is not installed; write JSON instead$"):
+    with pytest.raises(
+        PolicyConfigError, match="^policy: YAML needs PyYAML, which is not installed; write JSON instead$"
+    ):
         reading.read_yaml("preset: locked")
 
 

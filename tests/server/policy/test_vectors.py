@@ -29,7 +29,9 @@ def load(case: Case) -> ServerPolicy:
 
 
 def test_every_deviation_names_a_recorded_case() -> None:
-    known = {f"{file}:{case['name']}" for file in {key.partition(":")[0] for key in DEVIATIONS} for case in vectors(file)}
+    known = {
+        f"{file}:{case['name']}" for file in {key.partition(":")[0] for key in DEVIATIONS} for case in vectors(file)
+    }
     assert set(DEVIATIONS) <= known
 
 
@@ -116,9 +118,11 @@ CONSTRUCTED = {
         "files_download_stream", "system_info", paths={"allow": ["/srv/out"]}, limits={"max_bytes": 10}
     ),
     "only_nothing": lambda: ServerPolicy.only(),
-    "with_endpoint_merges": lambda: ServerPolicy.preset("transfer-only")
-    .with_endpoint("files_download_stream", paths={"allow": ["/a"]})
-    .with_endpoint("files_download_stream", paths={"deny": ["x"]}),
+    "with_endpoint_merges": lambda: (
+        ServerPolicy.preset("transfer-only")
+        .with_endpoint("files_download_stream", paths={"allow": ["/a"]})
+        .with_endpoint("files_download_stream", paths={"deny": ["x"]})
+    ),
     "with_options_replaces": lambda: ServerPolicy.from_dict({"groups": ["process"]}).with_options(groups=["browser"]),
     "preset_overrides_are_top_level": lambda: ServerPolicy.preset(
         "transfer-only", endpoints={"files_list": {"enabled": True}, "files_upload_stream": {"enabled": False}}
@@ -233,8 +237,6 @@ def test_the_read_only_preset_switches_off_whatever_writes_or_deletes() -> None:
     for endpoint in builtin().values():
         if endpoint.ops & {"write", "delete"}:
             assert policy.rule(endpoint.id).disabled_by == f"preset:read-only:endpoints.{endpoint.id}"
-    assert {"files_unpack", "files_edit", "files_chmod"} <= {
-        e for e in ENDPOINTS if not policy.rule(e).enabled
-    }
+    assert {"files_unpack", "files_edit", "files_chmod"} <= {e for e in ENDPOINTS if not policy.rule(e).enabled}
     assert policy.rule("openapi").enabled
     assert policy.rule("metrics").enabled
