@@ -56,10 +56,10 @@ class Supervisor:
             _write(self.order["alive"], f"{os.getpid()} {attempt['level']}")
             self._say(f"level {attempt['level']}")
             status = self._wait()
-            tail = read_tail(self.order["log"])
+            tail = read_tail(self.order["log"]).rstrip()
             if status is None or not tail.startswith(attempt["unavailable"]):
                 break
-            self._say(f"unavailable {attempt['level']} {tail.strip().splitlines()[0]}")
+            self._say(f"unavailable {attempt['level']} {tail.splitlines()[0]}")
         kill_descendants(self.child if status is None else 0, attempt["grace"])
         self._say("ended" if status is None else f"exited {os.waitstatus_to_exitcode(status)}\n{tail}")
         self._remove()
