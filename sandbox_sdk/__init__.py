@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from ._async.api import AsyncCapabilities, AsyncFiles, AsyncOutputStream, AsyncProcesses, AsyncServerClient
+    from ._async.api import (
+        AsyncCapabilities,
+        AsyncCode,
+        AsyncCommands,
+        AsyncFiles,
+        AsyncFollowedOutput,
+        AsyncGit,
+        AsyncOutputStream,
+        AsyncProcess,
+        AsyncProcesses,
+        AsyncServerClient,
+        AsyncStdin,
+        AsyncSystem,
+    )
     from ._capabilities import EndpointInfo, PathsInfo
     from ._errors import (
         AuthenticationError,
@@ -44,22 +57,59 @@ if TYPE_CHECKING:
         Receipt,
         SearchHit,
     )
-    from ._sync.api import Capabilities, Files, OutputStream, Processes, ServerClient
+    from ._reports import (
+        CodeResult,
+        CommandArgument,
+        CommandInfo,
+        GitDiff,
+        GitFile,
+        GitStatus,
+        ListeningPort,
+        Package,
+        SystemInfo,
+        SystemMetrics,
+    )
+    from ._sync.api import (
+        Capabilities,
+        Code,
+        Commands,
+        Files,
+        FollowedOutput,
+        Git,
+        OutputStream,
+        Process,
+        Processes,
+        ServerClient,
+        Stdin,
+        System,
+    )
 
 #: Where public names live; what needs no HTTP library comes first.
-_MODULES = ("_errors", "_models", "_capabilities", "_sync.api", "_async.api")
+_MODULES = ("_errors", "_models", "_reports", "_capabilities", "_sync.api", "_async.api")
 
 __all__ = [
     "AsyncCapabilities",
+    "AsyncCode",
+    "AsyncCommands",
     "AsyncFiles",
+    "AsyncFollowedOutput",
+    "AsyncGit",
     "AsyncOutputStream",
+    "AsyncProcess",
     "AsyncProcesses",
     "AsyncServerClient",
+    "AsyncStdin",
+    "AsyncSystem",
     "AuthenticationError",
     "Capabilities",
+    "Code",
+    "CodeResult",
+    "CommandArgument",
     "CommandFailedError",
+    "CommandInfo",
     "CommandResult",
     "CommandTimeoutError",
+    "Commands",
     "ConflictError",
     "Decision",
     "EndpointInfo",
@@ -70,14 +120,22 @@ __all__ = [
     "FileOutcome",
     "FilePolicyDeniedError",
     "Files",
+    "FollowedOutput",
+    "Git",
+    "GitDiff",
+    "GitFile",
+    "GitStatus",
+    "ListeningPort",
     "NoSpaceError",
     "NotFoundError",
     "NotTextError",
     "OutputPart",
     "OutputStream",
+    "Package",
     "PathsInfo",
     "PayloadTooLargeError",
     "PolicyDeniedError",
+    "Process",
     "ProcessInfo",
     "Processes",
     "RateLimitedError",
@@ -87,7 +145,11 @@ __all__ = [
     "SearchHit",
     "ServerAPIError",
     "ServerClient",
+    "Stdin",
     "StreamInterruptedError",
+    "System",
+    "SystemInfo",
+    "SystemMetrics",
     "TransferError",
     "__version__",
 ]

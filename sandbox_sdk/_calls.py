@@ -25,6 +25,9 @@ API_VERSION = 2
 OCTETS = "application/octet-stream"
 FRAMES = "application/vnd.docker.multiplexed-stream"
 EVENTS = "text/event-stream"
+#: How long a command or a piece of code may run when nobody says.
+DEFAULT_COMMAND_SECONDS = 300.0
+DEFAULT_CODE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -268,10 +271,6 @@ def shell(
     )
 
 
-#: How long a command may run when nobody says (contract).
-DEFAULT_COMMAND_SECONDS = 300.0
-
-
 def shell_stream(
     command: str | Sequence[str],
     *,
@@ -351,3 +350,24 @@ def frames(pid: int | str, *, stdout_from: int, stderr_from: int, follow: bool) 
         stdout_from=stdout_from or None,
         stderr_from=stderr_from or None,
     )
+
+
+def variables(names: Sequence[str] | None) -> Call[dict[str, str]]:
+    return call("env_get", lambda data: _texts(data, "variables"), filter=",".join(names) if names else None)
+
+
+def set_variables(variables: Mapping[str, str]) -> Call[list[str]]:
+    return call("env_set", lambda data: list(wire.texts(data, "updated")), vars=dict(variables))
+
+
+def _texts(data: Json, name: str) -> dict[str, str]:
+    return {key: value for key, value in wire.mapping(data, name).items() if isinstance(value, str)}
+
+
+def custom(name: str, arguments: Mapping[str, Any], timeout: float | None) -> Call[Any]:
+    """A registered command: its arguments are the whole body."""
+    method, template, _ = ENDPOINTS["run_command"]
+    body = json.dumps(arguments, separators=(",", ":")).encode("ascii")
+    headers = {"Content-Type": "application/json"}
+    target = template.format(name=encoded(name))
+    return Call("run_command", method, target, lambda data: data.get("result"), body, headers, timeout or 0.0)

@@ -18,8 +18,9 @@ _NAMES = {STDOUT: "stdout", STDERR: "stderr"}
 class Course:
     """Counts every byte of two streams, so that a reader who was cut off knows where to go on."""
 
-    def __init__(self, stdout_from: int = 0, stderr_from: int = 0) -> None:
-        self.offsets = {"stdout": stdout_from, "stderr": stderr_from}
+    def __init__(self) -> None:
+        self.offsets = {"stdout": 0, "stderr": 0}  # of the next byte expected
+        self.position = dict(self.offsets)  # of the next byte that the reader has not been given
         self.pid: int | None = None
         self.id = ""
         self.held = False
@@ -30,6 +31,23 @@ class Course:
         self.truncated = False
         self.digests: dict[str, str] = {}
         self._text = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in self.offsets}
+
+    @classmethod
+    def at(cls, position: dict[str, int]) -> Course:
+        """A course that begins at given offsets, and keeps them up to date as its events are delivered."""
+        course = cls()
+        course.position = position
+        course.offsets = dict(position)
+        return course
+
+    def deliver(self, event: Event) -> None:
+        """The reader has got this event."""
+        if event.stream:
+            self.position[event.stream] = event.offset + len(event.data)
+
+    def reattach(self) -> None:
+        """Expect what comes after the last byte received."""
+        self.ended = False
 
     @property
     def offset(self) -> int:
@@ -70,7 +88,7 @@ class Course:
 class Kept:
     """The last `limit` bytes of a stream, so that endless output costs bounded memory."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._pieces: deque[bytes] = deque()
         self._size = 0
@@ -79,7 +97,7 @@ class Kept:
     def add(self, piece: bytes) -> None:
         self._pieces.append(piece)
         self._size += len(piece)
-        while self._size > self._limit:
+        while self._limit is not None and self._size > self._limit:
             self.cut = True
             first = self._pieces.popleft()
             beyond = self._size - self._limit

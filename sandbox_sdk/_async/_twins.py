@@ -13,20 +13,37 @@ if TYPE_CHECKING:
     from .._models import Decision
     from .._models import FileEntry
     from .._models import FileInfo
+    from .._models import OutputPart
     from .._models import ProcessInfo
     from .._models import Receipt
     from .._models import SearchHit
+    from .._reports import CodeResult
+    from .._reports import CommandInfo
+    from .._reports import GitDiff
+    from .._reports import GitStatus
+    from .._reports import ListeningPort
+    from .._reports import Package
+    from .._reports import SystemInfo
+    from .._reports import SystemMetrics
     from .._sync.capabilities import Capabilities
     from .._sync.client import ServerClient
     from .._sync.files import Files
+    from .._sync.handle import Process
+    from .._sync.handle import Stdin
     from .._sync.process import Processes
     from .._sync.streams import OutputStream
+    from .._sync.system import Code
+    from .._sync.system import Commands
+    from .._sync.system import Git
+    from .._sync.system import System
     from ..transfer.options import Verify
     from ..transfer.progress import ProgressCallback
     from ..transfer.source import Data
     from collections.abc import Callable
     from collections.abc import Mapping
     from collections.abc import Sequence
+    from typing import Any
+    from typing import Literal
     import builtins
     import os
 
@@ -275,6 +292,93 @@ class AsyncFilesTwins:
         )
 
 
+class AsyncStdinTwins:
+    """The blocking twins of `AsyncStdin`."""
+
+    @property
+    def _twin(self) -> Stdin:
+        raise NotImplementedError
+
+    def write_sync(
+        self,
+        data: str | bytes,
+    ) -> int:
+        """Write text (as UTF-8) or bytes; answers how many bytes that were."""
+        return self._twin.write(
+            data,
+        )
+
+    def aclose_sync(self) -> None:
+        """End of file: the process will read no more."""
+        self._twin.close()
+
+
+class AsyncProcessTwins:
+    """The blocking twins of `AsyncProcess`."""
+
+    @property
+    def _twin(self) -> Process:
+        raise NotImplementedError
+
+    def follow_sync(
+        self,
+        *,
+        stdout_from: int = 0,
+        stderr_from: int = 0,
+    ) -> OutputStream:
+        """The captured output from given byte offsets on, until the process ends."""
+        return self._twin.follow(
+            stdout_from=stdout_from,
+            stderr_from=stderr_from,
+        )
+
+    def refresh_sync(self) -> ProcessInfo:
+        """Ask how it is."""
+        return self._twin.refresh()
+
+    def wait_sync(
+        self,
+        timeout: float | None = None,
+    ) -> int:
+        """Wait for its end; answers the exit code. `timeout` seconds bound the waiting, not the process."""
+        return self._twin.wait(
+            timeout,
+        )
+
+    def output_sync(
+        self,
+        offset: int = 0,
+        *,
+        stream: Literal["stdout", "stderr"] = "stdout",
+    ) -> OutputPart:
+        """What is kept of one stream from a byte offset on, now."""
+        return self._twin.output(
+            offset,
+            stream=stream,
+        )
+
+    def send_signal_sync(
+        self,
+        number: int,
+    ) -> None:
+        """Send a signal to the process and its group."""
+        self._twin.send_signal(
+            number,
+        )
+
+    def terminate_sync(self) -> None:
+        """Ask it to end (SIGTERM)."""
+        self._twin.terminate()
+
+    def kill_sync(self) -> None:
+        """End it, and everything it started (SIGKILL)."""
+        self._twin.kill()
+
+    def interrupt_sync(self) -> None:
+        """What Ctrl-C in a terminal would do (SIGINT)."""
+        self._twin.interrupt()
+
+
 class AsyncProcessesTwins:
     """The blocking twins of `AsyncProcesses`."""
 
@@ -344,6 +448,67 @@ class AsyncProcessesTwins:
             stdin=stdin,
         )
 
+    def start_sync(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = False,
+        capture: bool = True,
+    ) -> Process:
+        """Start a command in the background; it runs on by itself. `capture` keeps the last of its output."""
+        return self._twin.start(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            capture=capture,
+        )
+
+    def attach_sync(
+        self,
+        pid: int | str,
+    ) -> Process:
+        """The handle of a process that was started before, by its pid or by the server's own id."""
+        return self._twin.attach(
+            pid,
+        )
+
+    def get_sync(
+        self,
+        pid: int | str,
+    ) -> ProcessInfo:
+        """How a background process is."""
+        return self._twin.get(
+            pid,
+        )
+
+    def signal_sync(
+        self,
+        pid: int | str,
+        number: int,
+    ) -> None:
+        """Send a signal to a background process and its group."""
+        self._twin.signal(
+            pid,
+            number,
+        )
+
+    def follow_sync(
+        self,
+        pid: int | str,
+        *,
+        stdout_from: int = 0,
+        stderr_from: int = 0,
+    ) -> OutputStream:
+        """The captured output of a background process from given byte offsets on, until it ends."""
+        return self._twin.follow(
+            pid,
+            stdout_from=stdout_from,
+            stderr_from=stderr_from,
+        )
+
     def list_sync(
         self,
         *,
@@ -352,4 +517,131 @@ class AsyncProcessesTwins:
         """The background processes of this identity; with `finished` also those that have ended."""
         return self._twin.list(
             finished=finished,
+        )
+
+
+class AsyncSystemTwins:
+    """The blocking twins of `AsyncSystem`."""
+
+    @property
+    def _twin(self) -> System:
+        raise NotImplementedError
+
+    def info_sync(self) -> SystemInfo:
+        """Hardware and software."""
+        return self._twin.info()
+
+    def metrics_sync(self) -> SystemMetrics:
+        """Load, memory and disk, now."""
+        return self._twin.metrics()
+
+    def env_sync(
+        self,
+        names: Sequence[str] | None = None,
+    ) -> dict[str, str]:
+        """Environment variables, secrets left out."""
+        return self._twin.env(
+            names,
+        )
+
+    def set_env_sync(
+        self,
+        variables: Mapping[str, str],
+    ) -> list[str]:
+        """Set variables for later commands; answers the names that changed."""
+        return self._twin.set_env(
+            variables,
+        )
+
+    def ports_sync(self) -> list[ListeningPort]:
+        """Ports that something inside listens on."""
+        return self._twin.ports()
+
+    def packages_sync(
+        self,
+        manager: str = "pip",
+    ) -> list[Package]:
+        """Installed packages."""
+        return self._twin.packages(
+            manager,
+        )
+
+
+class AsyncCommandsTwins:
+    """The blocking twins of `AsyncCommands`."""
+
+    @property
+    def _twin(self) -> Commands:
+        raise NotImplementedError
+
+    def list_sync(self) -> builtins.list[CommandInfo]:
+        """The commands this identity may run."""
+        return self._twin.list()
+
+    def run_sync(
+        self,
+        name: str,
+        /,
+        *,
+        timeout: float | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Run one by name with JSON arguments; answers what it returns."""
+        return self._twin.run(
+            name,
+            timeout=timeout,
+            **arguments,
+        )
+
+
+class AsyncCodeTwins:
+    """The blocking twins of `AsyncCode`."""
+
+    @property
+    def _twin(self) -> Code:
+        raise NotImplementedError
+
+    def run_sync(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        timeout: float | None = None,
+    ) -> CodeResult:
+        """Run a piece of code to its end."""
+        return self._twin.run(
+            code,
+            language,
+            timeout=timeout,
+        )
+
+
+class AsyncGitTwins:
+    """The blocking twins of `AsyncGit`."""
+
+    @property
+    def _twin(self) -> Git:
+        raise NotImplementedError
+
+    def status_sync(
+        self,
+        path: str = ".",
+    ) -> GitStatus:
+        """The branch and the changed files."""
+        return self._twin.status(
+            path,
+        )
+
+    def diff_sync(
+        self,
+        path: str = ".",
+        *,
+        staged: bool = False,
+        file: str | None = None,
+    ) -> GitDiff:
+        """The changes as a diff."""
+        return self._twin.diff(
+            path,
+            staged=staged,
+            file=file,
         )

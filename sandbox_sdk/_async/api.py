@@ -5,7 +5,22 @@ from __future__ import annotations
 from .capabilities import AsyncCapabilities
 from .client import AsyncServerClient
 from .files import AsyncFiles
+from .handle import AsyncProcess, AsyncStdin
 from .process import AsyncProcesses
-from .streams import AsyncOutputStream
+from .streams import AsyncFollowedOutput, AsyncOutputStream
+from .system import AsyncCode, AsyncCommands, AsyncGit, AsyncSystem
 
-__all__ = ["AsyncCapabilities", "AsyncFiles", "AsyncOutputStream", "AsyncProcesses", "AsyncServerClient"]
+__all__ = [
+    "AsyncCapabilities",
+    "AsyncCode",
+    "AsyncCommands",
+    "AsyncFiles",
+    "AsyncFollowedOutput",
+    "AsyncGit",
+    "AsyncOutputStream",
+    "AsyncProcess",
+    "AsyncProcesses",
+    "AsyncServerClient",
+    "AsyncStdin",
+    "AsyncSystem",
+]

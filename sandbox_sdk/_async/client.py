@@ -19,6 +19,7 @@ from .capabilities import AsyncCapabilities
 from .connection import AsyncConnection
 from .files import AsyncFiles
 from .process import AsyncProcesses
+from .system import AsyncCode, AsyncCommands, AsyncGit, AsyncSystem
 
 
 @public
@@ -53,6 +54,10 @@ class AsyncServerClient(AsyncServerClientTwins):
         self._connection = connection
         self.files = AsyncFiles(connection)
         self.process = AsyncProcesses(connection)
+        self.commands = AsyncCommands(connection)
+        self.system = AsyncSystem(connection)
+        self.code = AsyncCode(connection)
+        self.git = AsyncGit(connection)
 
     @property
     def _twin(self) -> ServerClient:  # async only

@@ -13,7 +13,8 @@ from .._public import public
 from .._sync.process import Processes  # async only
 from ._twins import AsyncProcessesTwins  # async only
 from .connection import AsyncConnection
-from .streams import AsyncOutputStream
+from .handle import AsyncProcess
+from .streams import AsyncFollowedOutput, AsyncOutputStream
 
 _GRACE = 10.0  # seconds beyond a command's timeout after which we stop believing in the server
 
@@ -92,6 +93,36 @@ class AsyncProcesses(AsyncProcessesTwins):
         """Run a command and iterate its output; use it as a context manager. Leaving it stops the command."""
         call = calls.shell_stream(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
         return AsyncOutputStream(self._connection, call, Course())
+
+    async def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = False,
+        capture: bool = True,
+    ) -> AsyncProcess:
+        """Start a command in the background; it runs on by itself. `capture` keeps the last of its output."""
+        call = calls.start(command, cwd=cwd, env=env, capture=capture, stdin=stdin)
+        return AsyncProcess(self._connection, await self._connection.send(call))
+
+    async def attach(self, pid: int | str) -> AsyncProcess:
+        """The handle of a process that was started before, by its pid or by the server's own id."""
+        return AsyncProcess(self._connection, await self.get(pid))
+
+    async def get(self, pid: int | str) -> ProcessInfo:
+        """How a background process is."""
+        return await self._connection.send(calls.process(pid))
+
+    async def signal(self, pid: int | str, number: int) -> None:
+        """Send a signal to a background process and its group."""
+        await self._connection.send(calls.signal(pid, int(number)))
+
+    def follow(self, pid: int | str, *, stdout_from: int = 0, stderr_from: int = 0) -> AsyncOutputStream:
+        """The captured output of a background process from given byte offsets on, until it ends."""
+        course = Course.at({"stdout": stdout_from, "stderr": stderr_from})
+        return AsyncFollowedOutput(self._connection, pid, course)
 
     async def list(self, *, finished: bool = False) -> builtins.list[ProcessInfo]:
         """The background processes of this identity; with `finished` also those that have ended."""

@@ -1,4 +1,4 @@
-"""Output as it comes: a context manager and an iterator of events that can be closed at any time."""
+"""Output as it comes: an iterator of events that is a context manager and can be closed at any time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from types import TracebackType
 
 import httpx
 
-from .._calls import EVENTS, FRAMES, Call
+from .. import _wire as wire
+from .._acompat import asleep
+from .._calls import EVENTS, FRAMES, Call, frames
+from .._calls import output as polled
 from .._errors import CommandTimeoutError, StreamInterruptedError
 from .._events import MalformedStreamError
 from .._http import close_socket, expect_within
@@ -20,11 +23,17 @@ from .._refusals import protocol_error
 from .connection import AsyncConnection
 
 _HEARTBEAT_PATIENCE = 60.0  # seconds without a byte, where the server sends heartbeats
+_REATTACHMENTS = 5
+_POLL_SECONDS = 5.0
 
 
 @public
 class AsyncOutputStream:
-    """The output of a command, event by event. Closing it tells the server that nobody listens any more."""
+    """The output of a command, event by event.
+
+    Leave the ``with`` block, or close it, and the server knows that nobody listens any more: a command that was
+    started by `stream` ends then, a background process runs on.
+    """
 
     def __init__(
         self, connection: AsyncConnection, call: Call[None], course: Course, *, seconds: float | None = None
@@ -46,7 +55,7 @@ class AsyncOutputStream:
 
     @property
     def offset(self) -> int:
-        """How many bytes of output have come."""
+        """How many bytes of output have come, of both streams together."""
         return self._course.offset
 
     @property
@@ -56,6 +65,7 @@ class AsyncOutputStream:
 
     @property
     def signal(self) -> int | None:
+        """The signal that ended the command, if one did."""
         return self._course.signal
 
     async def __aenter__(self) -> AsyncOutputStream:
@@ -80,12 +90,17 @@ class AsyncOutputStream:
             except BaseException:
                 await self.aclose()
                 raise
-        return self._pending.popleft()
+        event = self._pending.popleft()
+        self._course.deliver(event)
+        return event
 
     async def aclose(self) -> None:
-        """Stop listening. A command that only this stream belongs to is stopped by the server."""
+        """Stop listening. Safe from another thread, and more than once."""
         self._closed = True
-        response, self._response = self._response, None
+        await self._release()
+
+    async def _release(self) -> None:
+        response, self._response, self._body = self._response, None, None
         if response is not None:
             close_socket(response)
             await response.aclose()
@@ -109,14 +124,17 @@ class AsyncOutputStream:
     async def _receive(self) -> None:
         """Take the next bytes from the network and sort them into events."""
         await self._open()
-        assert self._body is not None and self._reader is not None
+        if self._body is None or self._reader is None:
+            return  # closed meanwhile
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise CommandTimeoutError("the command did not end in time", endpoint=self._call.endpoint)
         try:
             self._pending.extend(self._reader.feed(await anext(self._body)))
         except StopAsyncIteration:
             raise await self._interrupted("the body ended") from None
-        except httpx.TransportError as error:
+        except (httpx.TransportError, httpx.StreamError) as error:
+            if self._closed:
+                return  # another thread has had enough
             raise await self._interrupted(str(error) or type(error).__name__) from None
         except MalformedStreamError as error:
             raise protocol_error(f"the stream is malformed: {error}", 200, self._call.endpoint) from None
@@ -126,7 +144,7 @@ class AsyncOutputStream:
         state = "is gone" if gone else "is up"
         course = self._course
         return StreamInterruptedError(
-            f"the output broke off after {course.offset} bytes ({what}); the sandbox at "
+            f"the output broke off after {course.offset} bytes ({what.rstrip('.')}); the sandbox at "
             f"{self._connection.binding.address} {state}",
             offset=course.offset,
             stdout_offset=course.offsets["stdout"],
@@ -134,3 +152,52 @@ class AsyncOutputStream:
             endpoint=self._call.endpoint,
             gone=gone,
         )
+
+
+@public
+class AsyncFollowedOutput(AsyncOutputStream):
+    """The captured output of a background process. A broken connection is taken up again where it was lost."""
+
+    def __init__(self, connection: AsyncConnection, pid: int | str, course: Course) -> None:
+        super().__init__(connection, self._call_from(pid, course), course)
+        self._pid = pid
+        self._failures = 0
+        self._next = 0  # sequence number, for a server without frames
+
+    @staticmethod
+    def _call_from(pid: int | str, course: Course) -> Call[None]:
+        return frames(pid, stdout_from=course.offsets["stdout"], stderr_from=course.offsets["stderr"], follow=True)
+
+    async def _open(self) -> None:
+        if await self._connection.ours():
+            await super()._open()
+
+    async def _receive(self) -> None:
+        if not await self._connection.ours():
+            await self._poll()
+            return
+        try:
+            await super()._receive()
+            self._failures = 0
+        except StreamInterruptedError as error:
+            self._failures += 1
+            if error.gone or self._failures > _REATTACHMENTS:
+                raise
+            await self._release()
+            self._course.reattach()
+            self._call = self._call_from(self._pid, self._course)
+            await asleep(0.1 * self._failures)
+
+    async def _poll(self) -> None:
+        """Ask for what has come since, as text; offsets count its UTF-8 bytes."""
+        facts = await self._connection.send(polled(self._pid, since=self._next, wait=_POLL_SECONDS))
+        for event in wire.objects(facts, "events"):
+            stream = wire.text(event, "stream")
+            if stream not in self._course.offsets:
+                continue
+            if wire.whole(event, "seq") > self._next:
+                self._pending.append(self._course.gap(stream, 0, 0))
+            self._pending.append(self._course.output(stream, wire.text(event, "data").encode("utf-8", "replace")))
+            self._next = wire.whole(event, "seq") + 1
+        if wire.text(facts, "state") == "exited" and not wire.objects(facts, "events"):
+            self._pending.append(self._course.end(wire.whole_or_none(facts, "exit_code"), None))

@@ -6,7 +6,22 @@ from __future__ import annotations
 from .capabilities import Capabilities
 from .client import ServerClient
 from .files import Files
+from .handle import Process, Stdin
 from .process import Processes
-from .streams import OutputStream
+from .streams import FollowedOutput, OutputStream
+from .system import Code, Commands, Git, System
 
-__all__ = ["Capabilities", "Files", "OutputStream", "Processes", "ServerClient"]
+__all__ = [
+    "Capabilities",
+    "Code",
+    "Commands",
+    "Files",
+    "FollowedOutput",
+    "Git",
+    "OutputStream",
+    "Process",
+    "Processes",
+    "ServerClient",
+    "Stdin",
+    "System",
+]

@@ -18,6 +18,7 @@ from .capabilities import Capabilities
 from .connection import Connection
 from .files import Files
 from .process import Processes
+from .system import Code, Commands, Git, System
 
 
 @public
@@ -52,6 +53,10 @@ class ServerClient:
         self._connection = connection
         self.files = Files(connection)
         self.process = Processes(connection)
+        self.commands = Commands(connection)
+        self.system = System(connection)
+        self.code = Code(connection)
+        self.git = Git(connection)
 
     @property
     def address(self) -> str:

@@ -12,7 +12,8 @@ from .._models import CommandResult, ProcessInfo
 from .._output import KEEP, Course, Kept
 from .._public import public
 from .connection import Connection
-from .streams import OutputStream
+from .handle import Process
+from .streams import FollowedOutput, OutputStream
 
 _GRACE = 10.0  # seconds beyond a command's timeout after which we stop believing in the server
 
@@ -87,6 +88,36 @@ class Processes:
         """Run a command and iterate its output; use it as a context manager. Leaving it stops the command."""
         call = calls.shell_stream(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
         return OutputStream(self._connection, call, Course())
+
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = False,
+        capture: bool = True,
+    ) -> Process:
+        """Start a command in the background; it runs on by itself. `capture` keeps the last of its output."""
+        call = calls.start(command, cwd=cwd, env=env, capture=capture, stdin=stdin)
+        return Process(self._connection, self._connection.send(call))
+
+    def attach(self, pid: int | str) -> Process:
+        """The handle of a process that was started before, by its pid or by the server's own id."""
+        return Process(self._connection, self.get(pid))
+
+    def get(self, pid: int | str) -> ProcessInfo:
+        """How a background process is."""
+        return self._connection.send(calls.process(pid))
+
+    def signal(self, pid: int | str, number: int) -> None:
+        """Send a signal to a background process and its group."""
+        self._connection.send(calls.signal(pid, int(number)))
+
+    def follow(self, pid: int | str, *, stdout_from: int = 0, stderr_from: int = 0) -> OutputStream:
+        """The captured output of a background process from given byte offsets on, until it ends."""
+        course = Course.at({"stdout": stdout_from, "stderr": stderr_from})
+        return FollowedOutput(self._connection, pid, course)
 
     def list(self, *, finished: bool = False) -> builtins.list[ProcessInfo]:
         """The background processes of this identity; with `finished` also those that have ended."""

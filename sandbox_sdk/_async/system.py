@@ -1,0 +1,113 @@
+"""The machine inside the sandbox, the operator's own commands, code and repositories: one plain call each."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import _calls as calls
+from .._public import public
+from .._reports import CodeResult, CommandInfo, GitDiff, GitStatus, ListeningPort, Package, SystemInfo, SystemMetrics
+from .._sync.system import Code, Commands, Git, System  # async only
+from ._twins import AsyncCodeTwins, AsyncCommandsTwins, AsyncGitTwins, AsyncSystemTwins  # async only
+from .connection import AsyncConnection
+
+
+@public
+class AsyncSystem(AsyncSystemTwins):
+    """Facts about the machine."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    @property
+    def _twin(self) -> System:  # async only
+        return self._connection.twin.system
+
+    async def info(self) -> SystemInfo:
+        """Hardware and software."""
+        return await self._connection.send(calls.call("system_info", SystemInfo.from_wire))
+
+    async def metrics(self) -> SystemMetrics:
+        """Load, memory and disk, now."""
+        return await self._connection.send(calls.call("system_metrics", SystemMetrics.from_wire))
+
+    async def env(self, names: Sequence[str] | None = None) -> dict[str, str]:
+        """Environment variables, secrets left out."""
+        return await self._connection.send(calls.variables(names))
+
+    async def set_env(self, variables: Mapping[str, str]) -> list[str]:
+        """Set variables for later commands; answers the names that changed."""
+        return await self._connection.send(calls.set_variables(variables))
+
+    async def ports(self) -> list[ListeningPort]:
+        """Ports that something inside listens on."""
+        return await self._connection.send(calls.call("ports", calls.each("listening", ListeningPort.from_wire)))
+
+    async def packages(self, manager: str = "pip") -> list[Package]:
+        """Installed packages."""
+        decode = calls.each("packages", Package.from_wire)
+        return await self._connection.send(calls.call("packages", decode, manager=manager))
+
+
+@public
+class AsyncCommands(AsyncCommandsTwins):
+    """Commands that the operator of the server has registered."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    @property
+    def _twin(self) -> Commands:  # async only
+        return self._connection.twin.commands
+
+    async def list(self) -> builtins.list[CommandInfo]:
+        """The commands this identity may run."""
+        decode = calls.each("commands", CommandInfo.from_wire)
+        return await self._connection.send(calls.call("list_commands", decode))
+
+    async def run(self, name: str, /, *, timeout: float | None = None, **arguments: Any) -> Any:
+        """Run one by name with JSON arguments; answers what it returns."""
+        return await self._connection.send(calls.custom(name, arguments, timeout))
+
+
+@public
+class AsyncCode(AsyncCodeTwins):
+    """Runs pieces of code."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    @property
+    def _twin(self) -> Code:  # async only
+        return self._connection.twin.code
+
+    async def run(self, code: str, language: str = "python", *, timeout: float | None = None) -> CodeResult:
+        """Run a piece of code to its end."""
+        patience = calls.DEFAULT_CODE_SECONDS if timeout is None else timeout
+        call = calls.call(
+            "code_run", CodeResult.from_wire, patience=patience, code=code, language=language, timeout=timeout
+        )
+        return await self._connection.send(call)
+
+
+@public
+class AsyncGit(AsyncGitTwins):
+    """Looks at repositories."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    @property
+    def _twin(self) -> Git:  # async only
+        return self._connection.twin.git
+
+    async def status(self, path: str = ".") -> GitStatus:
+        """The branch and the changed files."""
+        return await self._connection.send(calls.call("git_status", GitStatus.from_wire, path=path))
+
+    async def diff(self, path: str = ".", *, staged: bool = False, file: str | None = None) -> GitDiff:
+        """The changes as a diff."""
+        call = calls.call("git_diff", GitDiff.from_wire, path=path, staged=staged or None, file=file)
+        return await self._connection.send(call)

@@ -1,0 +1,202 @@
+"""What the server says about its machine, its commands, its repositories, and the code it ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import _wire as wire
+from ._public import public
+from ._wire import Json
+
+
+@public
+@dataclass(frozen=True)
+class SystemInfo:
+    os: str
+    arch: str
+    cpu_count: int
+    memory_total_mb: int
+    memory_available_mb: int
+    disk_total_gb: float
+    disk_free_gb: float
+    python_version: str
+    hostname: str
+
+    @classmethod
+    def from_wire(cls, data: Json) -> SystemInfo:
+        return cls(
+            os=wire.text(data, "os"),
+            arch=wire.text(data, "arch"),
+            cpu_count=wire.whole(data, "cpu_count"),
+            memory_total_mb=wire.whole(data, "memory_total_mb"),
+            memory_available_mb=wire.whole(data, "memory_available_mb"),
+            disk_total_gb=wire.number(data, "disk_total_gb"),
+            disk_free_gb=wire.number(data, "disk_free_gb"),
+            python_version=wire.text(data, "python_version"),
+            hostname=wire.text(data, "hostname"),
+        )
+
+
+@public
+@dataclass(frozen=True)
+class SystemMetrics:
+    cpu_load_1m: float
+    cpu_load_5m: float
+    cpu_load_15m: float
+    memory_used_mb: int
+    memory_total_mb: int
+    memory_percent: float
+    disk_used_gb: float
+    disk_total_gb: float
+    disk_percent: float
+    uptime_seconds: float
+
+    @classmethod
+    def from_wire(cls, data: Json) -> SystemMetrics:
+        return cls(
+            cpu_load_1m=wire.number(data, "cpu_load_1m"),
+            cpu_load_5m=wire.number(data, "cpu_load_5m"),
+            cpu_load_15m=wire.number(data, "cpu_load_15m"),
+            memory_used_mb=wire.whole(data, "memory_used_mb"),
+            memory_total_mb=wire.whole(data, "memory_total_mb"),
+            memory_percent=wire.number(data, "memory_percent"),
+            disk_used_gb=wire.number(data, "disk_used_gb"),
+            disk_total_gb=wire.number(data, "disk_total_gb"),
+            disk_percent=wire.number(data, "disk_percent"),
+            uptime_seconds=wire.number(data, "uptime_seconds"),
+        )
+
+
+@public
+@dataclass(frozen=True)
+class ListeningPort:
+    port: int
+    protocol: str
+    address: str
+    pid: int | None = None
+
+    @classmethod
+    def from_wire(cls, data: Json) -> ListeningPort:
+        return cls(
+            port=wire.whole(data, "port"),
+            protocol=wire.text(data, "protocol"),
+            address=wire.text(data, "address"),
+            pid=wire.whole_or_none(data, "pid"),
+        )
+
+
+@public
+@dataclass(frozen=True)
+class Package:
+    name: str
+    version: str
+
+    @classmethod
+    def from_wire(cls, data: Json) -> Package:
+        return cls(wire.text(data, "name"), wire.text(data, "version"))
+
+
+@public
+@dataclass(frozen=True)
+class CommandArgument:
+    name: str
+    type: str
+    required: bool = False
+    default: str | None = None
+    description: str = ""
+
+    @classmethod
+    def from_wire(cls, data: Json) -> CommandArgument:
+        return cls(
+            name=wire.text(data, "name"),
+            type=wire.text(data, "type", "string"),
+            required=wire.flag(data, "required"),
+            default=wire.text_or_none(data, "default"),
+            description=wire.text(data, "description"),
+        )
+
+
+@public
+@dataclass(frozen=True)
+class CommandInfo:
+    """A command that the operator of the server has registered."""
+
+    name: str
+    description: str = ""
+    args: tuple[CommandArgument, ...] = ()
+
+    @classmethod
+    def from_wire(cls, data: Json) -> CommandInfo:
+        arguments = tuple(CommandArgument.from_wire(argument) for argument in wire.objects(data, "args"))
+        return cls(wire.text(data, "name"), wire.text(data, "description"), arguments)
+
+
+@public
+@dataclass(frozen=True)
+class CodeResult:
+    """A piece of code that has run."""
+
+    stdout: str = field(repr=False)
+    stderr: str = field(repr=False)
+    exit_code: int
+    language: str
+    execution_time_ms: float = 0.0
+    truncated: bool = False
+
+    @property
+    def success(self) -> bool:
+        return self.exit_code == 0
+
+    @classmethod
+    def from_wire(cls, data: Json) -> CodeResult:
+        return cls(
+            stdout=wire.text(data, "stdout"),
+            stderr=wire.text(data, "stderr"),
+            exit_code=wire.whole(data, "exit_code"),
+            language=wire.text(data, "language"),
+            execution_time_ms=wire.number(data, "execution_time_ms"),
+            truncated=wire.flag(data, "truncated"),
+        )
+
+
+@public
+@dataclass(frozen=True)
+class GitFile:
+    path: str
+    status: str
+
+    @classmethod
+    def from_wire(cls, data: Json) -> GitFile:
+        return cls(wire.text(data, "path"), wire.text(data, "status"))
+
+
+@public
+@dataclass(frozen=True)
+class GitStatus:
+    branch: str
+    clean: bool
+    files: tuple[GitFile, ...] = ()
+
+    @classmethod
+    def from_wire(cls, data: Json) -> GitStatus:
+        files = tuple(GitFile.from_wire(file) for file in wire.objects(data, "files"))
+        return cls(wire.text(data, "branch"), wire.flag(data, "clean"), files)
+
+
+@public
+@dataclass(frozen=True)
+class GitDiff:
+    diff: str = field(repr=False)
+    files_changed: int = 0
+    insertions: int = 0
+    deletions: int = 0
+
+    @classmethod
+    def from_wire(cls, data: Json) -> GitDiff:
+        stats = wire.mapping(data, "stats")
+        return cls(
+            diff=wire.text(data, "diff"),
+            files_changed=wire.whole(stats, "files_changed"),
+            insertions=wire.whole(stats, "insertions"),
+            deletions=wire.whole(stats, "deletions"),
+        )
