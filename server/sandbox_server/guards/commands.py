@@ -55,23 +55,16 @@ class CommandGuard:
         self._allow = [CommandPattern(pattern, self._search) for pattern in allow]
         self._deny = [CommandPattern(pattern, self._search) for pattern in deny]
 
-    @property
-    def restricted(self) -> bool:
-        """Whether a command rule is active."""
-        return bool(self._allow or self._deny)
+    def admit(self, argv: Sequence[str], text: str, paths: PathGuard | None, *, cwd: str = "") -> Command:
+        """The command to run. Relative programs and ``{path}`` arguments start at `cwd`, itself below the first root.
 
-    def find(self, argv: Sequence[str], directory: str) -> Program:
-        """The program that the first word means in a directory, unless it lies where none may."""
+        `cwd` need not be judged yet: it only says where words begin, and what they lead to is judged here.
+        """
+        _judge_shape(argv)
+        directory = os.path.join(paths.base if paths is not None else "/", cwd)
         program = self._search.program(argv[0], directory)
         if program.forbidden:
             raise Refusal("process_denied", f"{quoted(argv[0])} lies in /proc, /sys or /dev; use an installed program")
-        return program
-
-    def admit(self, argv: Sequence[str], text: str, paths: PathGuard | None, *, cwd: str = "") -> Command:
-        """The command to run. Relative programs and ``{path}`` arguments start at `cwd`, else at the first root."""
-        _judge_shape(argv)
-        directory = cwd or (paths.base if paths is not None else "/")
-        program = self.find(argv, directory)
         forms = (list(argv), expand_flags(argv))
         for pattern in self._deny:
             named = pattern.program is None or pattern.program.denies(program)
@@ -129,9 +122,7 @@ def _judge_shape(argv: Sequence[str]) -> None:
         raise Refusal("command_invalid", f"the command has more than {MOST_ARGUMENTS} words; use a file")
     for word in argv:
         if len(word) > LONGEST_ARGUMENT or "\0" in word or not encodable(word):
-            raise Refusal(
-                "command_invalid", f"a word has at most {LONGEST_ARGUMENT} characters and no NUL; use a file"
-            )
+            raise Refusal("command_invalid", f"a word has at most {LONGEST_ARGUMENT} characters and no NUL; use a file")
 
 
 def _not_allowed(word: str) -> Refusal:

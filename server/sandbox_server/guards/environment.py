@@ -33,29 +33,26 @@ class EnvGuard:
         self._protected = frozenset(protected)
 
     def admit(self, raw: object, *, restricted: bool) -> dict[str, str]:
-        """All checks. `restricted`: a command rule is active, so nothing may change what a command means."""
-        variables = self.shape(raw)
-        self.protect(variables, restricted=restricted)
-        return variables
-
-    def shape(self, raw: object) -> dict[str, str]:
-        """A map of names to text without reserved names."""
-        if not isinstance(raw, dict):
-            raise Refusal("env_invalid", "variables are an object that maps names to text")
-        for name, value in raw.items():
-            if not isinstance(name, str) or not _NAME.match(name):
-                raise Refusal("env_invalid", f"{quoted(str(name))} is no variable name; use letters, digits and _")
-            if not isinstance(value, str) or "\0" in value or not encodable(value):
-                raise Refusal("env_invalid", f"the value of {quoted(name)} must be text without NUL")
-        for name in raw:
+        """The variables. `restricted`: a command rule is active, so nothing may change what a command means."""
+        variables = _shaped(raw)
+        for name in variables:
             if name.upper().startswith("ABX_"):
                 raise Refusal("env_var_denied", f"{quoted(name)} is reserved for the server; use another name")
-        return dict(raw)
-
-    def protect(self, variables: dict[str, str], *, restricted: bool) -> None:
-        """Refuse the server's secrets, and under a command rule what changes which code runs."""
         for name in variables:
             if name in self._protected:
                 raise Refusal("env_var_not_allowed", f"{quoted(name)} is protected; use another name")
             if restricted and _STEERING.match(name):
                 raise Refusal("env_var_not_allowed", f"{quoted(name)} may not be set where a rule names the commands")
+        return variables
+
+
+def _shaped(raw: object) -> dict[str, str]:
+    """A map of names to text."""
+    if not isinstance(raw, dict):
+        raise Refusal("env_invalid", "variables are an object that maps names to text")
+    for name, value in raw.items():
+        if not isinstance(name, str) or not _NAME.match(name):
+            raise Refusal("env_invalid", f"{quoted(str(name))} is no variable name; use letters, digits and _")
+        if not isinstance(value, str) or "\0" in value or not encodable(value):
+            raise Refusal("env_invalid", f"the value of {quoted(name)} must be text without NUL")
+    return dict(raw)

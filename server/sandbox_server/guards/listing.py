@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Generator, Iterable, Iterator
@@ -70,11 +71,19 @@ def look_at(
         try:
             found = look(name, dir_fd=directory, follow_symlinks=False)
             target = os.readlink(name, dir_fd=directory) if is_link(found.st_mode) else None
-        except FileNotFoundError:
-            continue  # removed while we were reading
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EINVAL):
+                raise
+            continue  # removed, or a link no longer, while we were reading
         if (target is not None and not guard.admits_link(prefix + name)) or (single and not guard.admits_links(found)):
             continue
         yield name, found, target
+
+
+def names_as_read(directory: int) -> Iterator[str]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            yield entry.name
 
 
 def _kind(entry: os.DirEntry[str]) -> EntryKind:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..access import Op
 from ..messages import Refusal
-from .listing import Entry, look_at, read_directory
+from .listing import Entry, look_at, names_as_read, read_directory
 from .replace import Replacement
 from .root import HERE, Root
 from .tree import move_entry, remove_entry
@@ -33,15 +33,16 @@ class Location:
     reaches exactly the names that were judged, or fails. Close it once.
     """
 
-    __slots__ = ("_descriptor", "_guard", "_link", "_op", "_relative", "_root", "missing", "path")
+    __slots__ = ("_descriptor", "_follows", "_guard", "_link", "_op", "_relative", "_root", "missing", "path")
 
-    def __init__(self, guard: PathGuard, op: Op, root: Root, relative: str, *, missing: bool = False,
-                 descriptor: int = -1, link: str | None = None) -> None:  # fmt: skip
+    def __init__(self, guard: PathGuard, op: Op, root: Root, relative: str, *, follow: bool,
+                 missing: bool = False, descriptor: int = -1, link: str | None = None) -> None:  # fmt: skip
         self._guard = guard
         self._op = op
         self._root = root
         self._relative = relative
         self._descriptor = descriptor  # of the object itself, for looking only
+        self._follows = follow
         self._link = link
         self.missing = missing
         self.path = root.at(relative)
@@ -71,9 +72,17 @@ class Location:
         """Metadata of what was located, even when its name means something else by now."""
         return os.fstat(self._object())
 
+    def stat_now(self) -> os.stat_result:
+        """Metadata of what the name means at this moment."""
+        descriptor = self._root.open(self._relative, os.O_PATH)
+        try:
+            return os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+
     def readlink(self) -> str | None:
         """The text of the link that the caller named, followed or not; None when it was no link."""
-        if self._link is None and not self.missing and stat.S_ISLNK(self.stat().st_mode):
+        if self._link is None and not self._follows and not self.missing and stat.S_ISLNK(self.stat().st_mode):
             self._link = os.readlink("", dir_fd=self._descriptor)
         return self._link
 
@@ -111,7 +120,7 @@ class Location:
         if ordered:
             names = sorted(os.listdir(directory))
             return look_at(directory, names[bisect_right(names, after) :], self.path, self._guard)
-        return look_at(directory, (entry.name for entry in os.scandir(directory)), self.path, self._guard)
+        return look_at(directory, names_as_read(directory), self.path, self._guard)
 
     def child(self, name: str, *, follow: bool = False) -> Location:
         """An entry of this directory, judged like any path."""

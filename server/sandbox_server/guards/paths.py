@@ -212,14 +212,16 @@ class PathGuard:
             root.present()  # a directory removed and made again is another one
         descriptor = self._door.try_open(root.fd, relative, os.O_PATH if follow else _OBJECT, cached)
         if descriptor >= 0:
-            location = Location(self, op, root, relative, descriptor=descriptor)
+            location = Location(self, op, root, relative, follow=follow, descriptor=descriptor)
         elif cached:
             raise BlockingIOError
         else:
             found = self._find(root, relative, follow)
             if found is None:
                 raise _outside(path)
-            location = Location(self, op, found.root, found.relative, missing=found.missing, link=found.link)
+            location = Location(
+                self, op, found.root, found.relative, follow=follow, missing=found.missing, link=found.link
+            )
             denied = self._denies_target(location.path, root.at(relative), path) or denied
         try:
             if denied:

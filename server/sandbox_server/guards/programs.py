@@ -105,17 +105,6 @@ class ProgramRule:
         return program.file == (os.path.realpath(self._text) if self._is_path else self._search.file(self._text))
 
 
-def fixed_path(value: str, writable: Sequence[str]) -> tuple[str, ...]:
-    """The absolute directories of a PATH value, without those that lie in a directory where callers may write."""
-    kept: list[str] = []
-    # "/" as a writable directory would leave nothing, and whoever may write there needs no detour.
-    tops = tuple(os.path.realpath(top) + "/" for top in writable if top.strip("/"))
-    for directory in value.split(":"):
-        if directory.startswith("/") and not (os.path.realpath(directory) + "/").startswith(tops):
-            kept.append(directory)
-    return tuple(dict.fromkeys(kept))
-
-
 def _way(path: str) -> list[str]:
     """Where the last component leads, link by link."""
     way: list[str] = []
