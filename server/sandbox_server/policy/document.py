@@ -61,31 +61,29 @@ _PARAM_SHAPES: Mapping[str, Shape] = {"bool": flag, "strings": list_of(text), "i
 _COMMANDS = list_of(_command_pattern)
 
 #: `allow`: absent inherits, null returns to the base directory, an empty list allows nothing.
-_PATHS = fields(
-    {
-        "allow": optional(list_of(directory)),
-        "deny": list_of(text),
-        "read_only": flag,
-        "symlinks": one_of("within", "never"),
-        "hardlinks": one_of("allow", "deny"),
-    }
-)
-_RULE = fields(
-    {
-        "enabled": flag,
-        "scopes": list_of(scope),
-        "paths": _PATHS,
-        "limits": fields({key: _LIMIT_SHAPES[kind] for key, (kind, _) in LIMITS.items()}),
-        "params": fields(
-            {
-                **{key: _PARAM_SHAPES[param.kind] for key, param in PARAMS.items()},
-                "allow_commands": _COMMANDS,
-                "deny_commands": _COMMANDS,
-            }
-        ),
-        "audit": one_of("off", "deny", "all"),
-    }
-)
+PATH_KEYS: Mapping[str, Shape] = {
+    "allow": optional(list_of(directory)),
+    "deny": list_of(text),
+    "read_only": flag,
+    "symlinks": one_of("within", "never"),
+    "hardlinks": one_of("allow", "deny"),
+}
+_PATHS = fields(PATH_KEYS)
+RULE_KEYS: Mapping[str, Shape] = {
+    "enabled": flag,
+    "scopes": list_of(scope),
+    "paths": _PATHS,
+    "limits": fields({key: _LIMIT_SHAPES[kind] for key, (kind, _) in LIMITS.items()}),
+    "params": fields(
+        {
+            **{key: _PARAM_SHAPES[param.kind] for key, param in PARAMS.items()},
+            "allow_commands": _COMMANDS,
+            "deny_commands": _COMMANDS,
+        }
+    ),
+    "audit": one_of("off", "deny", "all"),
+}
+_RULE = fields(RULE_KEYS)
 
 
 def normalise(document: object) -> dict[str, Any]:
@@ -180,17 +178,16 @@ def _tokens(value: Any, path: str) -> list[dict[str, Any]]:
     return tokens
 
 
-_DOCUMENT = fields(
-    {
-        "version": _version,
-        "description": _description,
-        "preset": one_of(*PRESETS),
-        "base_dir": directory,
-        "groups": _groups,
-        "defaults": _RULE,
-        "auth": fields({"tokens": _tokens, "allow_anonymous": flag, "anonymous_scopes": list_of(scope)}),
-        "endpoints": _endpoints,
-        "mode": one_of("enforce", "observe"),
-        "require_landlock": flag,
-    }
-)
+TOP_KEYS: Mapping[str, Shape] = {
+    "version": _version,
+    "description": _description,
+    "preset": one_of(*PRESETS),
+    "base_dir": directory,
+    "groups": _groups,
+    "defaults": _RULE,
+    "auth": fields({"tokens": _tokens, "allow_anonymous": flag, "anonymous_scopes": list_of(scope)}),
+    "endpoints": _endpoints,
+    "mode": one_of("enforce", "observe"),
+    "require_landlock": flag,
+}
+_DOCUMENT = fields(TOP_KEYS)

@@ -127,7 +127,9 @@ def _plain(path: str) -> str:
 
 
 def _names(endpoints: Sequence[Endpoint]) -> str:
-    return ", ".join(endpoint.id for endpoint in endpoints)
+    shown_ids = [endpoint.id for endpoint in endpoints[:5]]
+    more = len(endpoints) - len(shown_ids)
+    return ", ".join(shown_ids) + (f" and {more} more" if more else "")
 
 
 def _execution_beside_paths(policy: BoundPolicy) -> Iterator[str]:

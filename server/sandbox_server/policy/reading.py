@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from .wording import PolicyConfigError, below, shown
@@ -20,7 +19,7 @@ _ROOT = "policy"
 def read_file(path: str) -> Any:
     """The value in a policy file; ``.yaml`` and ``.yml`` are YAML, everything else is JSON."""
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a path"
