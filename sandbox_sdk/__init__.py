@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         AsyncOutputStream,
         AsyncProcess,
         AsyncProcesses,
+        AsyncSandbox,
         AsyncServerClient,
         AsyncStdin,
         AsyncSystem,
@@ -79,13 +80,25 @@ if TYPE_CHECKING:
         OutputStream,
         Process,
         Processes,
+        Sandbox,
         ServerClient,
         Stdin,
         System,
     )
+    from .sandbox.errors import (
+        IsolationUnavailableError,
+        IsolationWarning,
+        SandboxNameTakenError,
+        SandboxNotFoundError,
+        SandboxStartError,
+    )
+    from .sandbox.local_sandbox import LocalSandbox
 
 #: Where public names live; what needs no HTTP library comes first.
-_MODULES = ("_errors", "_models", "_reports", "_capabilities", "_sync.api", "_async.api")
+_MODULES = (
+    *("_errors", "sandbox.errors", "_models", "_reports", "_capabilities", "sandbox.local_sandbox"),
+    *("_sync.api", "_async.api"),
+)
 
 __all__ = [
     "AsyncCapabilities",
@@ -97,6 +110,7 @@ __all__ = [
     "AsyncOutputStream",
     "AsyncProcess",
     "AsyncProcesses",
+    "AsyncSandbox",
     "AsyncServerClient",
     "AsyncStdin",
     "AsyncSystem",
@@ -125,7 +139,10 @@ __all__ = [
     "GitDiff",
     "GitFile",
     "GitStatus",
+    "IsolationUnavailableError",
+    "IsolationWarning",
     "ListeningPort",
+    "LocalSandbox",
     "NoSpaceError",
     "NotFoundError",
     "NotTextError",
@@ -140,8 +157,12 @@ __all__ = [
     "Processes",
     "RateLimitedError",
     "Receipt",
+    "Sandbox",
     "SandboxConnectionError",
     "SandboxError",
+    "SandboxNameTakenError",
+    "SandboxNotFoundError",
+    "SandboxStartError",
     "SearchHit",
     "ServerAPIError",
     "ServerClient",

@@ -70,6 +70,8 @@ def _without_async_only(source: str) -> str:
     lines = source.splitlines(keepends=True)
     dropped: set[int] = set()
     for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.alias) and lines[node.lineno - 1].rstrip().endswith(ONLY):
+            dropped.add(node.lineno)  # one name of an import that spans lines
         if not isinstance(node, ast.stmt):
             continue
         decorators = getattr(node, "decorator_list", [])
@@ -131,7 +133,9 @@ class Twins:
 
 def twins_of(module: str, source: str) -> Iterator[tuple[Twins, set[str], set[str]]]:
     """Each class that wants twins, with the names its annotations and its default values use."""
-    for node in ast.parse(source).body:
+    body = ast.parse(source).body
+    constants = _constants(body)
+    for node in body:
         if not isinstance(node, ast.ClassDef):
             continue
         if not any(isinstance(base, ast.Name) and base.id == f"{node.name}Twins" for base in node.bases):
@@ -141,7 +145,7 @@ def twins_of(module: str, source: str) -> Iterator[tuple[Twins, set[str], set[st
             if not _wants_twin(item):
                 continue
             assert isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))
-            twins.methods.append(_method(item, source))
+            twins.methods.append(_method(item, source, constants))
             annotated |= _names_in(item.returns, *(a.annotation for a in _all_arguments(item.args)))
             defaults |= _names_in(*item.args.defaults, *item.args.kw_defaults)
         yield twins, annotated, defaults
@@ -168,7 +172,18 @@ def _names_in(*nodes: ast.AST | None) -> set[str]:
     return {n.id for node in nodes if node for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
-def _method(item: ast.FunctionDef | ast.AsyncFunctionDef, source: str) -> Method:
+def _constants(body: list[ast.stmt]) -> dict[str, str]:
+    """Literals that a module gives names to; ``_twins.py`` cannot import them from the module that imports it."""
+    return {
+        node.targets[0].id: ast.unparse(node.value)
+        for node in body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+    }
+
+
+def _method(item: ast.FunctionDef | ast.AsyncFunctionDef, source: str, constants: dict[str, str]) -> Method:
     arguments = item.args
     parameters: list[str] = []
     passed: list[str] = []
@@ -178,7 +193,8 @@ def _method(item: ast.FunctionDef | ast.AsyncFunctionDef, source: str) -> Method
 
     def add(argument: ast.arg, default: ast.expr | None, by_name: bool, stars: str = "") -> None:
         annotation = f": {rename_all(text(argument.annotation))}" if argument.annotation else ""
-        parameters.append(f"{stars}{argument.arg}{annotation}" + (f" = {text(default)}" if default else ""))
+        value = constants.get(text(default), text(default)) if default else ""
+        parameters.append(f"{stars}{argument.arg}{annotation}" + (f" = {value}" if default else ""))
         passed.append(f"{argument.arg}={argument.arg}" if by_name else f"{stars}{argument.arg}")
 
     positional = [*arguments.posonlyargs, *arguments.args]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .._sync.handle import Process
     from .._sync.handle import Stdin
     from .._sync.process import Processes
+    from .._sync.sandbox import Sandbox
     from .._sync.streams import OutputStream
     from .._sync.system import Code
     from .._sync.system import Commands
@@ -518,6 +519,82 @@ class AsyncProcessesTwins:
         return self._twin.list(
             finished=finished,
         )
+
+
+class AsyncSandboxTwins:
+    """The blocking twins of `AsyncSandbox`."""
+
+    @property
+    def _twin(self) -> Sandbox:
+        raise NotImplementedError
+
+    def server_at_sync(
+        self,
+        port: int = 9000,
+        *,
+        token: str | None = None,
+        timeout: float = 30.0,
+    ) -> ServerClient:
+        """Another client: with another identity's token, or of another server inside. The caller closes it."""
+        return self._twin.server_at(
+            port,
+            token=token,
+            timeout=timeout,
+        )
+
+    def run_sync(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        stdin: str | bytes | None = None,
+        check: bool = False,
+        on_stdout: Callable[[str], object] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        keep: int = KEEP,
+    ) -> CommandResult:
+        """Run a command to its end. Whatever stops this call stops the command."""
+        return self._twin.run(
+            command,
+            cwd=cwd,
+            env=env,
+            timeout=timeout,
+            stdin=stdin,
+            check=check,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+            keep=keep,
+        )
+
+    def discover_sync(self) -> Capabilities:
+        """Ask what may be done here. From now on, calls that the policy forbids are refused without being sent."""
+        return self._twin.discover()
+
+    def check_sync(
+        self,
+        endpoint: str,
+        *,
+        path: str | None = None,
+        paths: Sequence[str] | None = None,
+        op: str | None = None,
+    ) -> Decision:
+        """Ask what the policy would say to a call, and why, without making it."""
+        return self._twin.check(
+            endpoint,
+            path=path,
+            paths=paths,
+            op=op,
+        )
+
+    def kill_sync(self) -> None:
+        """End everything inside and remove its files, unless the directory was given. Also for a kept one."""
+        self._twin.kill()
+
+    def aclose_sync(self) -> None:
+        """End the sandbox. A kept one, or one of the process that this one was forked from, is only let go of."""
+        self._twin.close()
 
 
 class AsyncSystemTwins:

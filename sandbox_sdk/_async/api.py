@@ -7,6 +7,7 @@ from .client import AsyncServerClient
 from .files import AsyncFiles
 from .handle import AsyncProcess, AsyncStdin
 from .process import AsyncProcesses
+from .sandbox import AsyncSandbox
 from .streams import AsyncFollowedOutput, AsyncOutputStream
 from .system import AsyncCode, AsyncCommands, AsyncGit, AsyncSystem
 
@@ -20,6 +21,7 @@ __all__ = [
     "AsyncOutputStream",
     "AsyncProcess",
     "AsyncProcesses",
+    "AsyncSandbox",
     "AsyncServerClient",
     "AsyncStdin",
     "AsyncSystem",

@@ -14,7 +14,7 @@ from .. import _calls as calls
 from .. import _retry as retry
 from .._acompat import asleep
 from .._binding import Binding
-from .._calls import Call
+from .._call import Call
 from .._errors import RateLimitedError, SandboxConnectionError, ServerAPIError
 from .._http import AsyncPool, timeouts
 from .._known import Known

@@ -19,6 +19,7 @@ from ..transfer.options import READ_LIMIT, Options, Verify
 from ..transfer.progress import Progress, ProgressCallback
 from ..transfer.source import (
     Data,
+    Source,
     spooled,  # async only
 )
 from ._twins import AsyncFilesTwins  # async only
@@ -132,8 +133,11 @@ class AsyncFiles(AsyncFilesTwins):
 
     async def _store(self, data: Any, path: str, options: Options, report: Progress) -> Receipt:
         if isinstance(data, AsyncIterable):  # async only
-            data = await spooled(data)
-        with await arun_blocking(lambda: sources.of_data(data)) as source:
+            return await self._send(await spooled(data), path, options, report)
+        return await self._send(await arun_blocking(lambda: sources.of_data(data)), path, options, report)
+
+    async def _send(self, source: Source, path: str, options: Options, report: Progress) -> Receipt:
+        with source:
             report.total = source.size
             receipt = await self._transfers.upload(source, path, options, report)
         report.finish()

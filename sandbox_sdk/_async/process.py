@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 
 from .. import _calls as calls
+from .._call import command_line
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, PayloadTooLargeError, ServerAPIError
 from .._models import CommandResult, ProcessInfo
 from .._output import KEEP, Course, Kept
@@ -50,7 +51,7 @@ class AsyncProcesses(AsyncProcessesTwins):
         call = calls.shell_stream(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
         if on_stdout is None and on_stderr is None and not await self._connection.ours():
             result = await self.shell(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
-            return result.check(calls.command_line(command)) if check else result
+            return result.check(command_line(command)) if check else result
         course = Course()
         kept = {"stdout": Kept(keep), "stderr": Kept(keep)}
         callbacks = {"stdout": on_stdout, "stderr": on_stderr}
@@ -65,7 +66,7 @@ class AsyncProcesses(AsyncProcessesTwins):
                     callback(event.text)
         result = course.result(kept["stdout"], kept["stderr"])
         _judge_end(course, result)
-        return result.check(calls.command_line(command)) if check else result
+        return result.check(command_line(command)) if check else result
 
     async def shell(
         self,

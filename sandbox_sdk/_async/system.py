@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _calls as calls
+from .._call import call, each
 from .._public import public
 from .._reports import CodeResult, CommandInfo, GitDiff, GitStatus, ListeningPort, Package, SystemInfo, SystemMetrics
 from .._sync.system import Code, Commands, Git, System  # async only
@@ -27,11 +28,11 @@ class AsyncSystem(AsyncSystemTwins):
 
     async def info(self) -> SystemInfo:
         """Hardware and software."""
-        return await self._connection.send(calls.call("system_info", SystemInfo.from_wire))
+        return await self._connection.send(call("system_info", SystemInfo.from_wire))
 
     async def metrics(self) -> SystemMetrics:
         """Load, memory and disk, now."""
-        return await self._connection.send(calls.call("system_metrics", SystemMetrics.from_wire))
+        return await self._connection.send(call("system_metrics", SystemMetrics.from_wire))
 
     async def env(self, names: Sequence[str] | None = None) -> dict[str, str]:
         """Environment variables, secrets left out."""
@@ -43,12 +44,12 @@ class AsyncSystem(AsyncSystemTwins):
 
     async def ports(self) -> list[ListeningPort]:
         """Ports that something inside listens on."""
-        return await self._connection.send(calls.call("ports", calls.each("listening", ListeningPort.from_wire)))
+        return await self._connection.send(call("ports", each("listening", ListeningPort.from_wire)))
 
     async def packages(self, manager: str = "pip") -> list[Package]:
         """Installed packages."""
-        decode = calls.each("packages", Package.from_wire)
-        return await self._connection.send(calls.call("packages", decode, manager=manager))
+        decode = each("packages", Package.from_wire)
+        return await self._connection.send(call("packages", decode, manager=manager))
 
 
 @public
@@ -64,8 +65,8 @@ class AsyncCommands(AsyncCommandsTwins):
 
     async def list(self) -> builtins.list[CommandInfo]:
         """The commands this identity may run."""
-        decode = calls.each("commands", CommandInfo.from_wire)
-        return await self._connection.send(calls.call("list_commands", decode))
+        decode = each("commands", CommandInfo.from_wire)
+        return await self._connection.send(call("list_commands", decode))
 
     async def run(self, name: str, /, *, timeout: float | None = None, **arguments: Any) -> Any:
         """Run one by name with JSON arguments; answers what it returns."""
@@ -86,9 +87,7 @@ class AsyncCode(AsyncCodeTwins):
     async def run(self, code: str, language: str = "python", *, timeout: float | None = None) -> CodeResult:
         """Run a piece of code to its end."""
         patience = calls.DEFAULT_CODE_SECONDS if timeout is None else timeout
-        call = calls.call(
-            "code_run", CodeResult.from_wire, patience=patience, code=code, language=language, timeout=timeout
-        )
+        call = call("code_run", CodeResult.from_wire, patience=patience, code=code, language=language, timeout=timeout)
         return await self._connection.send(call)
 
 
@@ -105,9 +104,9 @@ class AsyncGit(AsyncGitTwins):
 
     async def status(self, path: str = ".") -> GitStatus:
         """The branch and the changed files."""
-        return await self._connection.send(calls.call("git_status", GitStatus.from_wire, path=path))
+        return await self._connection.send(call("git_status", GitStatus.from_wire, path=path))
 
     async def diff(self, path: str = ".", *, staged: bool = False, file: str | None = None) -> GitDiff:
         """The changes as a diff."""
-        call = calls.call("git_diff", GitDiff.from_wire, path=path, staged=staged or None, file=file)
-        return await self._connection.send(call)
+        request = call("git_diff", GitDiff.from_wire, path=path, staged=staged or None, file=file)
+        return await self._connection.send(request)

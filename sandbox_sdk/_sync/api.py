@@ -8,6 +8,7 @@ from .client import ServerClient
 from .files import Files
 from .handle import Process, Stdin
 from .process import Processes
+from .sandbox import Sandbox
 from .streams import FollowedOutput, OutputStream
 from .system import Code, Commands, Git, System
 
@@ -21,6 +22,7 @@ __all__ = [
     "OutputStream",
     "Process",
     "Processes",
+    "Sandbox",
     "ServerClient",
     "Stdin",
     "System",

@@ -19,7 +19,7 @@ from ..transfer.options import READ_LIMIT, Options, Verify
 from ..transfer.progress import Progress, ProgressCallback
 from ..transfer.source import (
     Data,
-    spooled,  # async only
+    Source,
 )
 from .connection import Connection
 from .transfers import Transfers
@@ -126,7 +126,10 @@ class Files:
         return self._store(data, path, options, Progress(callback(progress)))
 
     def _store(self, data: Any, path: str, options: Options, report: Progress) -> Receipt:
-        with run_blocking(lambda: sources.of_data(data)) as source:
+        return self._send(run_blocking(lambda: sources.of_data(data)), path, options, report)
+
+    def _send(self, source: Source, path: str, options: Options, report: Progress) -> Receipt:
+        with source:
             report.total = source.size
             receipt = self._transfers.upload(source, path, options, report)
         report.finish()

@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 
 from .. import _calls as calls
+from .._call import command_line
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, PayloadTooLargeError, ServerAPIError
 from .._models import CommandResult, ProcessInfo
 from .._output import KEEP, Course, Kept
@@ -45,7 +46,7 @@ class Processes:
         call = calls.shell_stream(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
         if on_stdout is None and on_stderr is None and not self._connection.ours():
             result = self.shell(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
-            return result.check(calls.command_line(command)) if check else result
+            return result.check(command_line(command)) if check else result
         course = Course()
         kept = {"stdout": Kept(keep), "stderr": Kept(keep)}
         callbacks = {"stdout": on_stdout, "stderr": on_stderr}
@@ -60,7 +61,7 @@ class Processes:
                     callback(event.text)
         result = course.result(kept["stdout"], kept["stderr"])
         _judge_end(course, result)
-        return result.check(calls.command_line(command)) if check else result
+        return result.check(command_line(command)) if check else result
 
     def shell(
         self,

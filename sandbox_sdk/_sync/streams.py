@@ -12,7 +12,8 @@ import httpx
 
 from .. import _wire as wire
 from .._acompat import sleep
-from .._calls import EVENTS, FRAMES, Call, frames
+from .._call import Call
+from .._calls import EVENTS, FRAMES, frames
 from .._calls import output as polled
 from .._errors import CommandTimeoutError, StreamInterruptedError
 from .._events import MalformedStreamError

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _calls as calls
+from .._call import call, each
 from .._public import public
 from .._reports import CodeResult, CommandInfo, GitDiff, GitStatus, ListeningPort, Package, SystemInfo, SystemMetrics
 from .connection import Connection
@@ -22,11 +23,11 @@ class System:
 
     def info(self) -> SystemInfo:
         """Hardware and software."""
-        return self._connection.send(calls.call("system_info", SystemInfo.from_wire))
+        return self._connection.send(call("system_info", SystemInfo.from_wire))
 
     def metrics(self) -> SystemMetrics:
         """Load, memory and disk, now."""
-        return self._connection.send(calls.call("system_metrics", SystemMetrics.from_wire))
+        return self._connection.send(call("system_metrics", SystemMetrics.from_wire))
 
     def env(self, names: Sequence[str] | None = None) -> dict[str, str]:
         """Environment variables, secrets left out."""
@@ -38,12 +39,12 @@ class System:
 
     def ports(self) -> list[ListeningPort]:
         """Ports that something inside listens on."""
-        return self._connection.send(calls.call("ports", calls.each("listening", ListeningPort.from_wire)))
+        return self._connection.send(call("ports", each("listening", ListeningPort.from_wire)))
 
     def packages(self, manager: str = "pip") -> list[Package]:
         """Installed packages."""
-        decode = calls.each("packages", Package.from_wire)
-        return self._connection.send(calls.call("packages", decode, manager=manager))
+        decode = each("packages", Package.from_wire)
+        return self._connection.send(call("packages", decode, manager=manager))
 
 
 @public
@@ -55,8 +56,8 @@ class Commands:
 
     def list(self) -> builtins.list[CommandInfo]:
         """The commands this identity may run."""
-        decode = calls.each("commands", CommandInfo.from_wire)
-        return self._connection.send(calls.call("list_commands", decode))
+        decode = each("commands", CommandInfo.from_wire)
+        return self._connection.send(call("list_commands", decode))
 
     def run(self, name: str, /, *, timeout: float | None = None, **arguments: Any) -> Any:
         """Run one by name with JSON arguments; answers what it returns."""
@@ -73,9 +74,7 @@ class Code:
     def run(self, code: str, language: str = "python", *, timeout: float | None = None) -> CodeResult:
         """Run a piece of code to its end."""
         patience = calls.DEFAULT_CODE_SECONDS if timeout is None else timeout
-        call = calls.call(
-            "code_run", CodeResult.from_wire, patience=patience, code=code, language=language, timeout=timeout
-        )
+        call = call("code_run", CodeResult.from_wire, patience=patience, code=code, language=language, timeout=timeout)
         return self._connection.send(call)
 
 
@@ -88,9 +87,9 @@ class Git:
 
     def status(self, path: str = ".") -> GitStatus:
         """The branch and the changed files."""
-        return self._connection.send(calls.call("git_status", GitStatus.from_wire, path=path))
+        return self._connection.send(call("git_status", GitStatus.from_wire, path=path))
 
     def diff(self, path: str = ".", *, staged: bool = False, file: str | None = None) -> GitDiff:
         """The changes as a diff."""
-        call = calls.call("git_diff", GitDiff.from_wire, path=path, staged=staged or None, file=file)
-        return self._connection.send(call)
+        request = call("git_diff", GitDiff.from_wire, path=path, staged=staged or None, file=file)
+        return self._connection.send(request)

@@ -25,7 +25,6 @@ from ..transfer.progress import Progress
 from ..transfer.receive import (
     Stop,
     receive,
-    off_loop,  # async only
 )
 from ..transfer.source import Source
 from .connection import Connection

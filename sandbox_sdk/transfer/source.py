@@ -129,10 +129,6 @@ class Spool:
             raise TypeError(f"{self._label} yields {type(piece).__name__} instead of bytes")
         self._file.write(piece)
 
-    def file(self) -> IO[bytes]:
-        self._file.seek(0)
-        return self._file
-
     def source(self) -> Source:
         size = self._file.tell()
         return Source(self._file, size, self._label)
@@ -141,13 +137,13 @@ class Spool:
         self._file.close()
 
 
-async def spooled(pieces: AsyncIterable[bytes]) -> IO[bytes]:
-    """The pieces of an asynchronous iterator as a file positioned at its start."""
+async def spooled(pieces: AsyncIterable[bytes]) -> Source:
+    """What an asynchronous iterator yields."""
     spool = Spool("the iterator")
     try:
         async for piece in pieces:
             await asyncio.to_thread(spool.add, piece)
-        return spool.file()
+        return spool.source()
     except BaseException:
         spool.discard()
         raise
