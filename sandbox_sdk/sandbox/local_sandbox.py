@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from .._public import public
 from . import bubblewrap
 from .boxes import Box, State
 
@@ -18,6 +19,7 @@ STOP_SECONDS, POLL_SECONDS = 20.0, 0.005
 LANDLOCK_TCP_ABI = 4
 
 
+@public
 @dataclass(slots=True, repr=False)
 class LocalSandbox:
     """A server, its box and its state. Any process of the same user may hold one and end it."""

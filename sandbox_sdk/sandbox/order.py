@@ -20,8 +20,8 @@ ALIASES = "/run/bin"  # holds a `python` where this interpreter has no program o
 BWRAP_REFUSES = "bwrap: "
 LANDLOCK_REFUSES = "agent-sandbox-server: --confine landlock"
 
-#: Starts the server. Settings come through a file without a name, so neither /proc/*/environ nor /proc/*/cmdline of any
-#: process in the sandbox ever held the token. `-S` beside it skips site, whose .pth files may cost more than the server.
+#: Starts the server. Settings come through a file without a name, so neither /proc/*/environ nor /proc/*/cmdline of
+#: any process in the sandbox ever held the token. `-S` beside it skips site: .pth files may cost more than the server.
 LAUNCH = """
 import json, os, sys
 with open(int(sys.argv[1]), encoding="utf-8") as file:

@@ -20,10 +20,8 @@ FILE_ENDINGS = (".json", ".yaml", ".yml")
 PolicySource = str | os.PathLike[str] | Mapping[str, Any]
 
 
-def load_policy(source: PolicySource | None) -> tuple[dict[str, Any], str]:
+def load_policy(source: PolicySource) -> tuple[dict[str, Any], str]:
     """The document that a preset's name, a file or a mapping stands for, and a word for it."""
-    if source is None:
-        return {"preset": DEFAULT_PRESET}, DEFAULT_PRESET
     if isinstance(source, Mapping):
         preset = source.get("preset")
         return dict(source), f"{preset} and more" if preset and len(source) > 1 else str(preset or "custom")

@@ -14,7 +14,7 @@ from sandbox_sdk.sandbox.policies import load_policy, only_policy, token_variabl
 
 
 def test_presets_go_by_name() -> None:
-    assert load_policy(None) == ({"preset": "workspace"}, "workspace")
+    assert load_policy("workspace") == ({"preset": "workspace"}, "workspace")
     assert load_policy("transfer-only") == ({"preset": "transfer-only"}, "transfer-only")
 
 
