@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import unquote_to_bytes
+from typing import NamedTuple
 
 from ..messages import Headers, Refusal
 from .bounds import HEADER_BYTES, HEADER_FIELDS, REQUEST_LINE_BYTES
@@ -19,15 +19,15 @@ Query = tuple[tuple[str, str], ...]
 _PLAIN = bytes(c for c in range(256) if c in b"\t\r\n" or (c >= 0x20 and c != 0x7F))
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VERSION = re.compile(r"HTTP/[0-9]\.[0-9]")
-_TARGET = re.compile(r"/[!-\"$-~]*")  # origin-form, visible ASCII, no fragment
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+# Method, path, query, minor version. The target is in origin-form: visible ASCII without a fragment.
+_LINE = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+) (/[!-\"$->@-~]*)(?:\?([!-\"$-~]*))? HTTP/1\.([01])")
+_ESCAPE = re.compile(r"[0-9A-Fa-f]{2}")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[!$&'()*+,;=%._~0-9A-Za-z-]*)(?::[0-9]{0,5})?")
 _NAME_LENGTH = 256
 _LENGTH_DIGITS = 19  # 10**19 bytes are more than any file; int() of endless digits is slow
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLine:
+class RequestLine(NamedTuple):
     method: str
     path: str
     query: Query
@@ -50,22 +50,26 @@ def parse_request_line(line: bytes) -> RequestLine:
     """Read `line`, without its CRLF."""
     if len(line) > REQUEST_LINE_BYTES:
         raise too_long()
-    if line.translate(None, _PLAIN):
-        raise _bad("the request line holds control characters")
-    parts = line.decode("latin-1").split(" ")
+    match = _LINE.fullmatch(line.decode("latin-1"))
+    if match is None:
+        raise _explain(line.decode("latin-1"))
+    method, path, query, minor = match.groups()
+    return RequestLine(method, path, parse_query(query) if query else (), 1 if minor == "1" else 0)
+
+
+def _explain(line: str) -> Refusal:
+    """Say what is wrong with a request line that is not right."""
+    parts = line.split(" ")
     if len(parts) != 3:
-        raise _bad("the request line is not method, target and version with one space between")
-    method, target, version = parts
-    if version != "HTTP/1.1" and version != "HTTP/1.0":
-        if _VERSION.fullmatch(version):
-            raise Refusal("version_not_supported", f"'{version}' is not supported, use HTTP/1.1")
-        raise _bad("the request line does not end in an HTTP version")
+        return _bad("the request line is not method, target and version with one space between")
+    method, _, version = parts
+    if not _VERSION.fullmatch(version):
+        return _bad("the request line does not end in an HTTP version")
+    if version not in ("HTTP/1.1", "HTTP/1.0"):
+        return Refusal("version_not_supported", f"'{version}' is not supported, use HTTP/1.1")
     if not _TOKEN.fullmatch(method):
-        raise _bad("the method is not a token")
-    if not _TARGET.fullmatch(target):
-        raise _bad("the request target is not a path with an optional query in visible ASCII")
-    path, _, query = target.partition("?")
-    return RequestLine(method, path, parse_query(query) if query else (), 1 if version == "HTTP/1.1" else 0)
+        return _bad("the method is not a token")
+    return _bad("the request target is not a path with an optional query in visible ASCII")
 
 
 def parse_query(text: str) -> Query:
@@ -86,9 +90,19 @@ def _decode(text: str) -> str:
         text = text.replace("+", " ")
     if "%" not in text:
         return text
-    if _BAD_ESCAPE.search(text):
+    plain, *escaped = text.split("%")
+    pieces = [plain.encode("ascii")]
+    for piece in escaped:
+        pieces.append(_byte(piece[:2]))
+        pieces.append(piece[2:].encode("ascii"))
+    return b"".join(pieces).decode("utf-8", "surrogateescape")
+
+
+@lru_cache(maxsize=512)
+def _byte(digits: str) -> bytes:
+    if not _ESCAPE.fullmatch(digits):
         raise _bad("the query holds a '%' that two hexadecimal digits do not follow")
-    return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
+    return bytes.fromhex(digits)
 
 
 def parse_fields(section: bytes, minor: int) -> Fields:

@@ -27,7 +27,7 @@ from .hosts import HostRules
 from .listeners import Accepted, Listeners
 from .workers import Workers
 
-_RECEIVE = 64 * 1024
+_RECEIVE = 16 * 1024
 _TURNS = 32  # requests answered in one go on one connection; a longer pipeline goes to a worker
 _CROWD = 64  # connections above the cap that still get a refusal and time to read it
 _CUT_SECONDS = 2.0  # for workers to notice that their connections were cut
@@ -128,13 +128,14 @@ class Reactor:
                 self._hand_over(connection, exchange)
                 return False
             response = connection.handle(request, inline=True)
-            if response is None or not isinstance(response.body, bytes):
-                self._hand_over(connection, exchange, response)
+            if response is None:
+                self._hand_over(connection, exchange)
                 return False
             close = connection.closes(exchange, response)
-            data = writer.render_head(response, close=close)
-            if request.method != "HEAD":
-                data += response.body
+            data = writer.one_piece(response, close=close, bodiless=request.method == "HEAD")
+            if data is None:
+                self._hand_over(connection, exchange, response)
+                return False
             sent = _send_now(connection.sock, data)
             if sent < len(data):
                 self._hand_over(connection, exchange, response, data[sent:])
@@ -210,7 +211,8 @@ class Reactor:
 
     def _expect_by(self, connection: Connection, deadline: float) -> None:
         connection.deadline = deadline
-        self._check_at = min(self._check_at, deadline)
+        if deadline < self._check_at:
+            self._check_at = deadline
 
     def _sweep(self) -> None:
         """Act on every deadline that has passed, and find the next."""
