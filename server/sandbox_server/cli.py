@@ -116,6 +116,8 @@ def _serve(options: argparse.Namespace) -> int:
     hide_secrets(bound)
     for warning in bound.lint():
         logging.getLogger("sandbox_server").warning("%s: %s", warning.code, warning.message)
+    for note in bound.notes():
+        logging.getLogger("sandbox_server").info("%s: %s", note.code, note.message)
     for address in server.addresses:
         print(f"listening on {address}", flush=True)
     server.run()
@@ -194,6 +196,8 @@ def _check_config(options: argparse.Namespace) -> int:
             print(f"  {'on ' if row['enabled'] else 'off'} {row['endpoint']:<24} {row['rule'] or ''}".rstrip())
         for warning in warnings:
             print(f"warning {warning.code}: {warning.message}")
+        for note in bound.notes():
+            print(f"note {note.code}: {note.message}")
     return WARNED if options.strict and warnings else 0
 
 

@@ -79,13 +79,13 @@ def old_names(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """A warning for every selector that is the old name of an endpoint."""
     for name in OLD_NAMES:
         if name in document.get("endpoints", {}):
-            yield "L14", f'policy.endpoints.{name}: an old name; write "{ALIASES[name][0]}"'
+            yield "L12", f'policy.endpoints.{name}: an old name; write "{ALIASES[name][0]}"'
 
 
 def _idle_globs(rules: list[Rule], catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     for rule in rules:
         if rule.selector.kind is Kind.GLOB and not any(map(rule.selector.matches, catalogue.values())):
-            yield "L8", f"{rule.path}: the glob matches no endpoint, so the rule does nothing"
+            yield "L6", f"{rule.path}: the glob matches no endpoint, so the rule does nothing"
 
 
 def _with_environment_token(policy: ServerPolicy, environ: Mapping[str, str]) -> ServerPolicy:

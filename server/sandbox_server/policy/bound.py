@@ -178,7 +178,7 @@ class BoundPolicy:
         return file_warnings(path)
 
     def notes(self) -> list[LintWarning]:
-        """What is worth knowing about this policy, and no reason to change it."""
+        """What is worth knowing about this policy beside its warnings."""
         from .lint import notes
 
         return notes(self)

@@ -36,7 +36,7 @@ def warnings(policy: BoundPolicy) -> list[LintWarning]:
 
 
 def notes(policy: BoundPolicy) -> list[LintWarning]:
-    """What is true of many sound policies and still worth knowing."""
+    """What is worth knowing, and what the contract's lint passes over: never a reason for `--strict` to fail."""
     return [LintWarning(code, message, "note") for code, check in _NOTES for message in check(policy)]
 
 
@@ -98,7 +98,7 @@ def _unheld(
 ) -> list[Endpoint]:
     """Those whose programs the kernel does not certainly keep inside every path rule of the others.
 
-    The kernel keeps directories and read-only; `deny` is a matter of its own (L10).
+    The kernel keeps directories and read-only; `deny` is a matter of its own (L8).
     """
     return [e for e in runs if not (policy.require_landlock and _inside(policy, identity, e, scoped))]
 
@@ -210,7 +210,7 @@ def _deny_where_programs_run(policy: BoundPolicy) -> Iterator[str]:
         runs = [e for e in reach if _runs_programs(e)]
         denying = [e for e in reach if e.path_bearing and _paths(policy, identity, e).deny]
         if _unheld(policy, identity, runs, _scoped(policy, identity, reach)):
-            denying = [e for e in denying if e in runs]  # L1 and L6 speak about the others
+            denying = [e for e in denying if e in runs]  # L1 and N1 speak about the others
         if runs and denying:
             yield (
                 f"paths.deny of {_names(denying)} judges the paths that {shown(identity.id)} names, not what its "
@@ -290,17 +290,17 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("L2", _whole_file_system),
     ("L3", _wildcard_beside_tokens),
     ("L4", _overwrite_without_allow),
-    ("L6", _terminal_beside_paths),
-    ("L7", _whole_file_system_respelt),
-    ("L9", _patterns_in_allow),
-    ("L10", _deny_where_programs_run),
-    ("L11", _loose_command_rules),
-    ("L12", _anonymous_wildcard),
-    ("L13", _confusing_tokens),
-    ("L15", _observing),
+    ("L7", _patterns_in_allow),
+    ("L8", _deny_where_programs_run),
+    ("L9", _loose_command_rules),
+    ("L10", _anonymous_wildcard),
+    ("L11", _confusing_tokens),
+    ("L13", _observing),
 )
 _NOTES: tuple[tuple[str, Check], ...] = (
-    ("N1", _commands_beside_paths),
-    ("N2", _base_dir_beside_execution),
-    ("N3", _missing_directories),
+    ("N1", _terminal_beside_paths),
+    ("N2", _whole_file_system_respelt),
+    ("N3", _commands_beside_paths),
+    ("N4", _base_dir_beside_execution),
+    ("N5", _missing_directories),
 )

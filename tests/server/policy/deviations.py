@@ -11,8 +11,5 @@ DEVIATIONS: dict[str, str] = {
     "policy_errors:env_groups_unknown": "refused as recorded, without a hint: the group agents does not exist",
     "sizes:size_36": "sizes are written in ASCII digits",
     "layers:exact_allow_empty_resets": "an empty allow list denies every path; null returns to the base directory",
-    "lint:l1_exec_off": "an open terminal beside path rules is reported (L6); it runs programs like any other",
-    "lint:l1_terminal_alone_not_flagged": "an open terminal beside path rules is reported (L6)",
-    "lint:l2_double_slash_not_recognised": "other spellings of the root directory are reported (L7)",
-    "lint:glob_matching_nothing_not_flagged": "a glob that matches no endpoint is reported (L8)",
+    "lint:glob_matching_nothing_not_flagged": "a glob that matches no endpoint is reported (L6)",
 }

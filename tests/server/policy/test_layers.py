@@ -45,7 +45,7 @@ def test_a_glob_that_matches_nothing_is_a_warning() -> None:
         f"policy.endpoints.{glob}: the glob matches no endpoint, so the rule does nothing"
         for glob in ("fles_*", "shell?")
     ]
-    assert [(w.code, w.message) for w in policy.lint()] == [("L8", message) for message in policy.warnings]
+    assert [(w.code, w.message) for w in policy.lint()] == [("L6", message) for message in policy.warnings]
 
 
 @pytest.mark.finding("R1-U1")

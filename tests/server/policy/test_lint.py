@@ -25,6 +25,10 @@ def messages(document: object, code: str, **more: Any) -> list[str]:
     return [warning.message for warning in bound(document, **more).lint() if warning.code == code]
 
 
+def notes(document: object) -> list[str]:
+    return [note.code for note in bound(document).notes()]
+
+
 def test_warnings_are_in_the_order_of_their_codes() -> None:
     policy = bound(
         {
@@ -36,7 +40,7 @@ def test_warnings_are_in_the_order_of_their_codes() -> None:
             },
         }
     )
-    assert [warning.code for warning in policy.lint()] == ["L1", "L2", "L4", "L8", "L10", "L11", "L14", "L15"]
+    assert [warning.code for warning in policy.lint()] == ["L1", "L2", "L4", "L6", "L8", "L9", "L12", "L13"]
     assert {warning.level for warning in policy.lint()} == {"warning"}
 
 
@@ -76,7 +80,7 @@ def test_l1_looks_at_anonymous_callers_beside_tokens() -> None:
         ({"allow": ["/srv", "/etc"]}, ["L1"]),
         ({"allow": ["/srv-evil"]}, ["L1"]),
         ({}, ["L1"]),
-        ({"allow": ["/srv"], "deny": ["x"]}, ["L10"]),
+        ({"allow": ["/srv"], "deny": ["x"]}, ["L8"]),
     ],
 )
 def test_l1_trusts_the_kernel_only_when_it_must_be_there(own: dict[str, Any], found: list[str]) -> None:
@@ -103,13 +107,13 @@ def test_l1_asks_programs_to_be_read_only_where_files_are() -> None:
         )
 
     assert found(False) == ["L1"]
-    assert found(True) == ["L10"]  # the patterns bind nobody else
+    assert found(True) == ["L8"]  # the patterns bind nobody else
 
 
 def test_the_workspace_preset_is_reported_for_what_the_kernel_does_not_hold() -> None:
     assert codes({"preset": "workspace"}) == ["L1"]
-    assert codes({"preset": "workspace", "require_landlock": True}) == ["L10"]  # secrets that are denied by name
-    (message,) = messages({"preset": "workspace", "require_landlock": True}, "L10")
+    assert codes({"preset": "workspace", "require_landlock": True}) == ["L8"]  # secrets that are denied by name
+    (message,) = messages({"preset": "workspace", "require_landlock": True}, "L8")
     assert message == (
         "paths.deny of files_list, files_stat, files_mkdir, files_delete, files_move and 8 more judges the paths that "
         '"anonymous" names, not what its programs open (shell, shell_stream, process_start, pty_create_session, '
@@ -119,11 +123,12 @@ def test_the_workspace_preset_is_reported_for_what_the_kernel_does_not_hold() ->
 
 def test_l2_knows_the_root_however_it_is_spelt() -> None:
     def found(place: str) -> list[str]:
-        return codes({"groups": QUIET, "endpoints": {"files_list": {"paths": {"allow": [place]}}}})
+        document = {"groups": {**QUIET, "commands": False}, "endpoints": {"files_list": {"paths": {"allow": [place]}}}}
+        return codes(document) + notes(document)
 
-    assert found("/") == found("/a/..") == found("/.") == found("///") == ["L2"]
-    assert found("//") == found("//a/..") == ["L7"]
-    assert found("/a") == []
+    assert found("/") == found("/usr/..") == found("/.") == found("///") == ["L2"]
+    assert found("//") == found("//usr/..") == ["N2"]
+    assert found("/usr") == []
 
 
 def test_l2_says_each_place_once_and_nothing_about_what_is_off() -> None:
@@ -171,36 +176,37 @@ def test_l5_reports_a_policy_file_and_a_directory_that_the_server_could_change(
     assert policy.lint() == []
 
 
-def test_l6_reports_a_terminal_where_nothing_else_runs_programs() -> None:
-    document = {"groups": {"process": False}, "endpoints": SCOPED}
-    (message,) = messages(document, "L6")
-    assert message.endswith(
+def test_n1_reports_a_terminal_where_nothing_else_runs_programs() -> None:
+    document = {"groups": {"process": False, "commands": False}, "endpoints": SCOPED}
+    (note,) = (note for note in bound(document).notes() if note.code == "N1")
+    assert note.message.endswith(
         "may also open a terminal (pty_create_session), which steps around them; switch the group terminal off"
     )
-    assert codes({**document, "groups": QUIET}) == []
-    assert codes({"groups": {"process": False}}) == []
-    assert codes({"endpoints": SCOPED}) == ["L1"]  # says it already
+    assert codes(document) == []
+    assert "N1" not in notes({**document, "groups": QUIET})
+    assert "N1" not in notes({"groups": {"process": False}})
+    assert "N1" not in notes({"endpoints": SCOPED})  # L1 says it already
 
 
 @pytest.mark.parametrize("place", ["/home/*/out", "/w/[ab]", "/w/?"])
-def test_l9_reports_a_pattern_in_an_allow_list(place: str) -> None:
+def test_l7_reports_a_pattern_in_an_allow_list(place: str) -> None:
     document = {"groups": QUIET, "endpoints": {"files_list": {"paths": {"allow": [place]}}}}
-    (message,) = messages(document, "L9")
+    (message,) = messages(document, "L7")
     assert message == (
         f'paths.allow of files_list has "{place}", which is taken literally, not as a pattern; name the directories'
     )
 
 
 @pytest.mark.parametrize("endpoint", ["shell", "process_start", "code_run", "pty_create_session"])
-def test_l10_reports_deny_patterns_where_programs_run(endpoint: str) -> None:
+def test_l8_reports_deny_patterns_where_programs_run(endpoint: str) -> None:
     document = {"groups": ["dev_tools"], "endpoints": {endpoint: {"paths": {"deny": ["*.pem"]}}}}
-    (message,) = messages(document, "L10")
+    (message,) = messages(document, "L8")
     assert message.startswith(
         f'paths.deny of {endpoint} judges the paths that "anonymous" names, not what its programs open (shell, '
     )
     assert message.endswith("); keep secrets out of paths.allow instead")
     off = {"groups": ["dev_tools"], "endpoints": {endpoint: {"enabled": False, "paths": {"deny": ["*.pem"]}}}}
-    assert messages(off, "L10") == []
+    assert messages(off, "L8") == []
 
 
 @pytest.mark.field(161)
@@ -217,10 +223,10 @@ def test_field_161_a_pattern_that_admits_any_program_is_known(pattern: str, prog
 
 
 @pytest.mark.field(161)
-def test_field_161_l11_reports_command_rules_that_wrappers_get_round() -> None:
+def test_field_161_l9_reports_command_rules_that_wrappers_get_round() -> None:
     def found(**params: list[str]) -> list[str]:
         document = {"groups": {"terminal": False}, "endpoints": {"shell": {"params": params}}}
-        return messages(document, "L11")
+        return messages(document, "L9")
 
     assert found(deny_commands=["rm"]) == [
         "deny_commands of shell stops nobody: a shell, env, or a copy under another name runs the same program; "
@@ -234,39 +240,35 @@ def test_field_161_l11_reports_command_rules_that_wrappers_get_round() -> None:
     assert len(set(RUNNERS)) == len(RUNNERS)
 
 
-def test_l12_reports_anonymous_callers_who_hold_everything_beside_tokens() -> None:
+def test_l10_reports_anonymous_callers_who_hold_everything_beside_tokens() -> None:
     auth: dict[str, Any] = {"tokens": [token("a", "files:read")], "allow_anonymous": True}
-    assert codes({"auth": {**auth, "anonymous_scopes": ["*"]}}) == ["L12"]
+    assert codes({"auth": {**auth, "anonymous_scopes": ["*"]}}) == ["L10"]
     assert codes({"auth": auth}) == []
     assert codes({"auth": {**auth, "allow_anonymous": False, "anonymous_scopes": ["*"]}}) == []
 
 
-def test_l13_reports_names_and_secrets_that_two_share() -> None:
+def test_l11_reports_names_and_secrets_that_two_share() -> None:
     tokens = [token("*", "files:read"), token("anonymous", "files:read"), token("x", "files:read", digit="2")]
-    assert messages({"auth": {"tokens": tokens}}, "L13") == [
+    assert messages({"auth": {"tokens": tokens}}, "L11") == [
         'a token is called "*", which audit lines use for something else; rename it',
         'a token is called "anonymous", which audit lines use for something else; rename it',
         'tokens "*" and "anonymous" share a secret; "*" always wins',
     ]
 
 
-def test_l15_reports_a_policy_that_only_observes() -> None:
-    assert codes({"mode": "observe"}) == ["L15"]
+def test_l13_reports_a_policy_that_only_observes() -> None:
+    assert codes({"mode": "observe"}) == ["L13"]
     assert codes({"mode": "enforce"}) == []
-
-
-def notes(document: object, **more: Any) -> list[str]:
-    return [note.code for note in bound(document, **more).notes()]
 
 
 def test_notes_tell_what_is_true_of_sound_policies_too(tmp_path: Path) -> None:
     assert notes({}) == []
-    assert notes({"base_dir": "/srv"}) == ["N2"]
+    assert notes({"base_dir": "/srv"}) == ["N4"]
     assert notes({"base_dir": "/srv", "groups": QUIET}) == []
     here = {"groups": QUIET, "endpoints": {"files_*": {"paths": {"allow": [str(tmp_path)]}}}}
-    assert notes(here) == ["N1"]
+    assert notes(here) == ["N3"]
     assert notes({**here, "groups": {**QUIET, "commands": False}}) == []
     gone = {"groups": QUIET, "endpoints": {"files_*": {"paths": {"allow": [str(tmp_path / "gone")]}}}}
-    assert notes(gone) == ["N1", "N3"]
+    assert notes(gone) == ["N3", "N5"]
     assert {note.level for note in bound(gone).notes()} == {"note"}
-    assert notes({**here, "base_dir": "/srv", "groups": {}}) == ["N1"]  # L1 says the rest
+    assert notes({**here, "base_dir": "/srv", "groups": {}}) == ["N3"]  # L1 says the rest

@@ -195,7 +195,7 @@ def test_an_old_endpoint_name_is_accepted_with_a_warning(old: str, new: str) -> 
     assert not in_force.rule(new).enabled
     assert in_force.rule(new).rule == f"policy:endpoints.{old}"
     assert policy.warnings == in_force.warnings == [f'policy.endpoints.{old}: an old name; write "{new}"']
-    assert [warning.code for warning in in_force.lint()] == ["L14"]
+    assert [warning.code for warning in in_force.lint()] == ["L12"]
 
 
 @pytest.mark.finding("R1-U9")
