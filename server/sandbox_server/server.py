@@ -107,7 +107,9 @@ class SandboxServer:
         self.listeners = _listen(settings)
         hosts = HostRules(settings.allow_hosts, settings.allow_origins)
         self.reactor = Reactor(self.application, self.listeners, hosts=hosts)
-        self._stopping = threading.Event()
+        self._stopping = False
+        self._sleeper, self._rouser = socket.socketpair()
+        self._rouser.setblocking(False)
 
     @property
     def addresses(self) -> list[str]:
@@ -119,23 +121,33 @@ class SandboxServer:
         self.path_guards.sweep()
         in_main = threading.current_thread() is threading.main_thread()
         if in_main:
+            # Python runs a handler only between two of its instructions; the byte that the signal itself sends wakes
+            # us even when it comes just before we sleep.
+            signal.set_wakeup_fd(self._rouser.fileno(), warn_on_full_buffer=False)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: self.stop())
             signal.signal(signal.SIGCHLD, lambda *_: self.processes.reap())
             self.processes.adopt_orphans()
         thread = threading.Thread(target=self.reactor.run, name="reactor")
         thread.start()
-        self._stopping.wait()
+        while not self._stopping:
+            self._sleeper.recv(4096)
         self.reactor.stop(STOP_GRACE)
         self.processes.close()
         thread.join()
+        if in_main:
+            signal.set_wakeup_fd(-1)
         self.close()
 
     def stop(self) -> None:
         """Ask `run` to end. Safe in a signal handler and from any thread."""
-        self._stopping.set()
+        self._stopping = True
+        with contextlib.suppress(OSError):  # it is roused already, or gone
+            self._rouser.send(b"\0")
 
     def close(self) -> None:
+        self._rouser.close()
+        self._sleeper.close()
         self.path_guards.close()
         self.audit.close()
         if self.settings.unix_socket:

@@ -161,17 +161,18 @@ class Children:
         try:
             pid, pipes = spawn(launch, {kernel.MARKER: " ".join(marks)})
             child = Child(self, pid, pipes, id)
+            # Before it is registered: from then on `reap` may collect it, and its pid means nothing any more.
+            with suppress(OSError):
+                child.exit_descriptor = _exit_descriptor(pid)
         finally:
             with self.guarded():
                 self._starting -= 1
                 if child is not None:
                     self._own[child.pid] = child
-        try:
-            child.exit_descriptor = _exit_descriptor(child.pid)
-        except OSError:
+        if child.exit_descriptor < 0:
             child.kill()
             child.discard()
-            raise Refusal("busy", "out of file descriptors; try again") from None
+            raise Refusal("busy", "out of file descriptors; try again")
         return child
 
     def uncollected(self) -> list[Child]:
