@@ -37,12 +37,11 @@ class SandboxMatcher:
         self._magics = magics
         self._remote = Answers()
 
-    def as_matcher(self) -> Callable[[CompletionContext], dict[str, Any]]:
-        @context_matcher(identifier="sandbox_notebook", priority=100)
+    def as_matcher(self) -> Any:
         def sandbox_matcher(context: CompletionContext) -> dict[str, Any]:
             return self._match(context)
 
-        return sandbox_matcher
+        return context_matcher(identifier="sandbox_notebook", priority=100)(sandbox_matcher)
 
     def _match(self, context: CompletionContext) -> dict[str, Any]:
         line = context.text_until_cursor
@@ -77,7 +76,7 @@ class SandboxMatcher:
 
     def _asked(self, name: str, directory: str, ask: Callable[[Any, str], Sequence[str]]) -> Iterable[str]:
         try:
-            entry = self._magics.session.find(name, self._magics.shell.user_ns)
+            entry = self._magics.session.find(name, self._magics.namespace)
         except Mistake:
             return ()
         return self._remote.get((entry.name, ask.__name__, directory), lambda: ask(entry, directory))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, cast
+from typing import Literal
 
 Ui = Literal["auto", "html", "text"]
 UI: tuple[Ui, ...] = ("auto", "html", "text")
@@ -29,4 +29,4 @@ SETTINGS = tuple(one.name for one in fields(Settings))
 def ui_of(environ: Mapping[str, str]) -> Ui:
     """``SANDBOX_SDK_UI``, where it is set to something we know."""
     value = environ.get("SANDBOX_SDK_UI", "")
-    return cast(Ui, value) if value in UI else "auto"
+    return next((ui for ui in UI if ui == value), "auto")

@@ -29,11 +29,12 @@ def dispatch(
     settings: Settings,
     front: Front,
     namespace: MutableMapping[str, object],
+    change: Callable[[str, object], None],
 ) -> Outcome:
     parsed = read(line, body is not None)
     module, _, function = _VERBS[parsed.command.name].partition(".")
     verb: Callable[[Invocation], Outcome] = getattr(importlib.import_module(f".verbs.{module}", __package__), function)
-    return verb(Invocation(parsed, session, settings, front, namespace, body))
+    return verb(Invocation(parsed, session, settings, front, namespace, body, change))
 
 
 def read(line: str, cell: bool = False) -> Parsed:

@@ -27,8 +27,9 @@ _HINTS = {
     "env_var_not_allowed": "leave the variable out",
     "env_var_denied": "leave the variable out",
     "signal_not_allowed": "%sandbox caps {endpoint} lists the signals that may be sent",
+    "not_found": "%sandbox ls shows what is there",
     "missing_scope": "%sandbox caps tells what this identity may do",
-    "endpoint_disabled": "%sandbox caps tells what is on; another sandbox may have another policy: %sandbox start -h",
+    "endpoint_disabled": "%sandbox caps tells what is on in this sandbox",
     "not_implemented": "%sandbox caps lists what this server offers",
     "file_exists": "--overwrite replaces it",
     "payload_too_large": "%sandbox caps {endpoint} tells the limit",
@@ -111,7 +112,7 @@ def _from_sdk(error: SandboxError) -> SandboxMagicError:
 
 
 def _facts(error: ServerAPIError) -> list[str]:
-    rule = f"rule {error.rule}" if error.rule else ""
+    rule = f"rule {error.rule}" if error.rule and error.rule not in error.message else ""
     return [fact for fact in (error.endpoint, error.code, rule) if fact]
 
 

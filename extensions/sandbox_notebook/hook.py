@@ -39,7 +39,7 @@ class Installed:
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop("sandbox", None)
         shell.magics_manager.registry.pop(SandboxMagics.__name__, None)
-        shell.configurables.remove(self.magics)
+        shell.configurables.remove(self.magics)  # type: ignore[arg-type]
         shell.Completer.custom_matchers.remove(self.matcher_function)
         shell.ast_transformers.remove(self.transformer)
         shell.events.unregister("post_run_cell", self.after_cell)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 
 from .config import Settings
@@ -38,6 +38,8 @@ class Invocation:
     front: Front
     namespace: MutableMapping[str, object] = field(default_factory=dict)
     body: str | None = None
+    change: Callable[[str, object], None] = lambda name, value: None
+    """Changes a setting for good."""
 
     def entry(self) -> Entry:
         return self.session.find(self.parsed.text("in"), self.namespace)

@@ -12,11 +12,12 @@ from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from IPython.display import display
-from traitlets import Bool, Enum, Float, Int, Unicode, observe
+from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, default, observe
 
 from .config import SETTINGS, UI, Settings, ui_of
 from .dispatch import dispatch
 from .errors import explained
+from .grammar import Mistake
 from .invocation import Front, Outcome
 from .nested import allow_nested
 from .session import Session
@@ -28,13 +29,9 @@ from .verbs.manual import docstring
 class SandboxMagics(Magics):
     """Settings of the sandbox magics."""
 
-    ui = Enum(UI, default_value=ui_of(os.environ), help="auto, html (nothing that depends on time) or text").tag(
-        config=True
-    )
+    ui = Enum(UI, help="auto, html (nothing that depends on time) or text").tag(config=True)
     default_policy = Unicode("workspace", help="policy of %sandbox start without --policy").tag(config=True)
-    timeout = Float(0.0, min=0.0, help="seconds that a command may take without --timeout; 0: no limit").tag(
-        config=True
-    )
+    timeout = Float(0.0, min=0.0, help="seconds for a command without --timeout; 0: no limit").tag(config=True)
     max_lines = Int(2000, min=1, help="lines of output that a cell shows").tag(config=True)
     tracebacks = Bool(False, help="show whole tracebacks instead of two lines").tag(config=True)
     confirm_overwrite = Bool(True, help="files of others are replaced with --overwrite only").tag(config=True)
@@ -44,10 +41,18 @@ class SandboxMagics(Magics):
         super().__init__(shell)
         self.session = session
 
+    @default("ui")
+    def _ui_from_environment(self) -> str:
+        return ui_of(os.environ)
+
     @observe("nested_asyncio")
     def _nest(self, change: Any) -> None:
         if change.new:
             allow_nested()
+
+    @property
+    def namespace(self) -> dict[str, object]:
+        return self.shell.user_ns if self.shell is not None else {}
 
     def settings(self) -> Settings:
         return Settings(**{name: getattr(self, name) for name in SETTINGS})
@@ -62,7 +67,7 @@ class SandboxMagics(Magics):
         if not bare:
             return outcome.value
         if outcome.shown is not None:
-            display(outcome.shown)
+            display(outcome.shown)  # type: ignore[no-untyped-call]
         return None
 
     sandbox.__doc__ = docstring()
@@ -70,14 +75,25 @@ class SandboxMagics(Magics):
     def _run(self, line: str, cell: str | None) -> Outcome:
         try:
             return dispatch(
-                line, cell, session=self.session, settings=self.settings(), front=self._front(),
-                namespace=self.shell.user_ns,
-            )  # fmt: skip
+                line,
+                cell,
+                session=self.session,
+                settings=self.settings(),
+                front=self._front(),
+                namespace=self.namespace,
+                change=self._change,
+            )
         except Exception as error:
             shown = None if self.tracebacks else explained(error, "%sandbox" if cell is None else "%%sandbox")
             if shown is None:
                 raise
             raise shown from error
+
+    def _change(self, name: str, value: object) -> None:
+        try:
+            setattr(self, name, value)
+        except TraitError as error:
+            raise Mistake(f'"{value}" is no value for {name}', "%config SandboxMagics explains it") from error
 
     def _front(self) -> Front:
         terminal = not hasattr(self.shell, "kernel") and sys.stdout.isatty()

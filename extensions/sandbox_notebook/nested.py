@@ -6,9 +6,12 @@ a cell and a widget. ``await`` in the cell has none of these faults.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
 
 _MARKS = (
     "cannot be called from a running event loop",
@@ -26,6 +29,8 @@ def allow_nested() -> None:
 
     Applied once however often it is called. Loops that cannot be nested, like uvloop's, are refused.
     """
+    import asyncio
+
     loop = _loop()
     if not isinstance(loop, asyncio.BaseEventLoop):
         kind = type(loop).__module__.partition(".")[0]
@@ -43,12 +48,14 @@ def hint_for(error: BaseException | None) -> str:
 
 def _loop() -> asyncio.AbstractEventLoop:
     """The loop that runs here, else the one in which a terminal's async cells run."""
+    import asyncio
+
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         from IPython.core.async_helpers import get_asyncio_loop
 
-        loop: asyncio.AbstractEventLoop = get_asyncio_loop()
+        loop: asyncio.AbstractEventLoop = get_asyncio_loop()  # type: ignore[no-untyped-call]
         return loop
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from .text import columns, printable
+from .text import columns, printable, wrapped
 
 Tone = Literal["", "good", "bad", "dim", "strong", "code"]
 
@@ -35,15 +35,23 @@ class Cell:
     tone: Tone = ""
 
 
+Row: TypeAlias = list[str | Cell]
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A headline, columns under headers, and closing remarks; each part may be missing."""
 
-    rows: Sequence[Sequence[str | Cell]] = ()
+    rows: Sequence[Row] = ()
     headers: Sequence[str] = ()
     right: frozenset[int] = frozenset()
     headline: Cell = field(default=Cell(""))
     notes: Sequence[str] = ()
+
+
+def pairs(facts: Sequence[tuple[str, str]]) -> list[Row]:
+    """Rows of names and values."""
+    return [[Cell(name, "dim"), value] for name, value in facts]
 
 
 def as_text(table: Table) -> str:
@@ -56,7 +64,7 @@ def as_text(table: Table) -> str:
     if rows:
         body = columns(rows, table.right)
         parts.append("\n".join(f"  {line}" for line in body.splitlines()) if table.headline.text else body)
-    parts += [printable(note) for note in table.notes]
+    parts += [line for note in table.notes for line in wrapped(printable(note))]
     return "\n".join(parts)
 
 

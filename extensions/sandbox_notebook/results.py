@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
-from .render import Cell, Table, as_html, as_text
+from .render import Cell, Table, as_html, as_text, pairs
 
 T = TypeVar("T")
 
@@ -33,8 +33,7 @@ class Notice(Shown):
     """One line that something was done, and the facts about it."""
 
     def __init__(self, message: str, *facts: tuple[str, str], good: bool = True) -> None:
-        rows = [[Cell(name, "dim"), value] for name, value in facts]
-        super().__init__(Table(rows, headline=Cell(message, "good" if good else "")))
+        super().__init__(Table(pairs(facts), headline=Cell(message, "good" if good else "")))
 
 
 class Answer(Shown):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from .grammar import Mistake, nearest
@@ -21,7 +23,7 @@ class Entry:
     name: str
     sandbox: Sandbox
     options: dict[str, object] = field(default_factory=dict)
-    uploaded: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _uploads: dict[str, tuple[int, datetime | None]] = field(default_factory=dict)
     """Remote path → size and time of the file as an upload of ours left it."""
     numbers: dict[str, int] = field(default_factory=dict)
     """Process id → the number under which people know it."""
@@ -30,6 +32,22 @@ class Entry:
 
     def number(self, process_id: str) -> int:
         return self.numbers.setdefault(process_id, len(self.numbers) + 1)
+
+    def relative(self, path: str) -> str:
+        """A path in the sandbox as people type it: from the directory where commands run."""
+        root = self.sandbox.root.rstrip("/") + "/"
+        return path.removeprefix(root) if path != root.rstrip("/") else "."
+
+    def remember(self, path: str, size: int, when: datetime | None) -> None:
+        self._uploads[self._full(path)] = size, when
+
+    def uploaded(self, path: str, *facts: object) -> bool:
+        """Did an upload of ours put this there, and (where size and time are given) is it still the same?"""
+        known = self._uploads.get(self._full(path))
+        return known is not None and (not facts or known == facts)
+
+    def _full(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self.sandbox.root, path))
 
 
 @dataclass(slots=True)
@@ -49,7 +67,7 @@ class Session:
             self.current = next(reversed(self.entries), "")
 
     def find(self, name: str, namespace: Mapping[str, object]) -> Entry:
-        """By name, else the current one; a variable that holds a `Sandbox` counts as a name."""
+        """By name, else the current one; a variable that holds a `Sandbox` counts as a name, and so does a kept one."""
         if name in self.entries:
             return self.entries[name]
         if name:
@@ -64,6 +82,9 @@ class Session:
         value = namespace.get(name)
         if isinstance(value, Sandbox):
             entry = self.entries[name] = Entry(name, value)
+            return entry
+        if any(one.name == name and one.kept and one.running for one in Sandbox.list_local()):
+            entry = self.entries[name] = Entry(name, Sandbox.attach(name))
             return entry
         near = nearest(name, self.entries)
         hint = f'did you mean "{near}"?' if near else "%sandbox list" if self.entries else "%sandbox start"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 
@@ -52,6 +54,22 @@ def size(count: int) -> str:
         value /= 1000
         unit = units.pop()
     return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"
+
+
+def wrapped(text: str) -> list[str]:
+    """Lines of at most 110 columns, or one word each."""
+    return textwrap.wrap(text, 110, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def shortened(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

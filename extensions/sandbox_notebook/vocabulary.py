@@ -6,7 +6,7 @@ from .grammar import Argument, Command, Option
 
 LANGUAGES = ("python", "bash", "sh", "node")
 PRESETS = ("workspace", "transfer-only", "read-only", "hardened", "locked", "default")
-ISOLATIONS = ("auto", "bubblewrap", "landlock", "process")
+ISOLATIONS = ("auto", "bubblewrap", "landlock", "none")
 OPS = ("read", "write", "delete", "exec")
 SIGNALS = ("TERM", "KILL", "INT")
 
@@ -30,6 +30,7 @@ def _lifecycle() -> tuple[Command, ...]:
                 Option("--only", "allow these endpoints and nothing else; several by comma", "IDS", many=True,
                        suggestions=("transfer",), offers="endpoint"),
                 Option("--download-from", "with --only: downloads from this directory alone", "DIR"),
+                Option("--upload-to", "with --only: uploads to this directory alone", "DIR"),
                 Option("--root", "work in this directory of yours instead of a fresh one", "DIR", offers="local"),
                 Option("--name", "a name to tell it from others, and to find it again", "NAME"),
                 Option("--keep", "keep it and its files when the kernel ends; the same line finds it again"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..args import quote
@@ -13,10 +14,10 @@ from ..session import DEFAULT_NAME, Entry
 
 
 def start(call: Invocation) -> Outcome:
-    name = call.parsed.text("name") or DEFAULT_NAME
     options = _options(call)
+    name = str(options["name"])
     running = call.session.entries.get(name)
-    if running is not None and running.sandbox.alive:
+    if running is not None and running.sandbox.running:
         if running.options != options:
             raise Mistake(
                 f'a sandbox "{name}" with other options is running',
@@ -26,26 +27,53 @@ def start(call: Invocation) -> Outcome:
         return Outcome(running.sandbox, _described(running, f'sandbox "{name}" is running already'))
     from sandbox_sdk import Sandbox
 
-    entry = Entry(name, Sandbox.local(**options), options)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        entry = Entry(name, Sandbox.local(**options), options)
     call.session.add(entry)
-    return Outcome(entry.sandbox, _described(entry, f'sandbox "{name}" is ready'))
+    remarks = [("note", str(warning.message)) for warning in raised]
+    return Outcome(entry.sandbox, _described(entry, f'sandbox "{name}" is ready', *remarks))
+
+
+def _options(call: Invocation) -> dict[str, Any]:
+    """The arguments of `Sandbox.local`."""
+    parsed = call.parsed
+    only = [one for ids in parsed.many("only") for one in ids.split(",") if one]
+    if parsed.text("policy") and only:
+        raise Mistake("--policy and --only exclude each other", "%sandbox start --only transfer")
+    bounds = {name: parsed.text(name) or None for name in ("download_from", "upload_to")}
+    if any(bounds.values()) and not only:
+        raise Mistake(
+            "--download-from and --upload-to go with --only", "%sandbox start --only transfer --download-from out"
+        )
+    if parsed.flag("keep") and not parsed.text("name"):
+        raise Mistake("--keep needs a name to find it again by", "%sandbox start --keep --name NAME")
+    options: dict[str, Any] = {
+        "name": parsed.text("name") or DEFAULT_NAME,
+        "root": parsed.text("root") or None,
+        "keep": parsed.flag("keep"),
+        "network": parsed.flag("network"),
+        "isolation": parsed.text("isolation", "auto"),
+    }
+    if only:
+        return {**options, "only": only, **bounds}
+    return {**options, "policy": parsed.text("policy") or call.settings.default_policy}
 
 
 def stop(call: Invocation) -> Outcome:
-    if call.parsed.flag("all"):
-        entries = list(call.session.entries.values())
-        if not entries:
-            return Outcome(None, Notice("no sandbox is running in this kernel", good=False))
-    else:
+    if not call.parsed.flag("all"):
         entries = [call.session.find(call.parsed.text("name"), call.namespace)]
+    elif call.session.entries:
+        entries = list(call.session.entries.values())
+    else:
+        return Outcome(None, Notice("no sandbox is running in this kernel", good=False))
     for entry in entries:
         entry.sandbox.kill()
         call.session.forget(entry.name)
     names = ", ".join(f'"{entry.name}"' for entry in entries)
-    noun = "sandbox" if len(entries) == 1 else "sandboxes"
     current = call.session.current
-    facts = (("current now", current),) if current else ()
-    return Outcome(None, Notice(f"{noun} {names} stopped", *facts))
+    facts = [("current now", current)] if current else []
+    return Outcome(None, Notice(f"{'sandbox' if len(entries) == 1 else 'sandboxes'} {names} stopped", *facts))
 
 
 def use(call: Invocation) -> Outcome:
@@ -55,24 +83,41 @@ def use(call: Invocation) -> Outcome:
 
 
 def overview(call: Invocation) -> Outcome:
-    session = call.session
-    entries = list(session.entries.values())
-    if not entries:
-        return Outcome(Rows([], Table()), Notice("no sandbox is running in this kernel", good=False))
+    entries = list(call.session.entries.values())
     rows = [
-        [Cell(entry.name, "strong"), "current" if entry.name == session.current else "", *_short(entry)]
+        [
+            Cell(entry.name, "strong"),
+            "current" if entry.name == call.session.current else "",
+            "running" if entry.sandbox.running else "ended",
+            *(value for _, value in _facts(entry)),
+        ]
         for entry in entries
     ]
-    table = Table(rows, ("name", "", "state", "policy", "isolation", "network"))
-    shown = Rows([entry.sandbox for entry in entries], table)
+    headers = ("name", "", "state", "policy", "isolation", "network")
+    table = Table(rows, headers, notes=[] if entries else ["no sandbox is running in this kernel"])
+    shown = Rows([entry.sandbox for entry in entries], table, lambda sandbox: {"name": sandbox.name})
     return Outcome(shown, shown)
 
 
 def info(call: Invocation) -> Outcome:
     entry = call.entry()
-    facts: list[tuple[str, str]] = []
+    details: list[tuple[str, str]] = []
     if call.parsed.flag("long"):
-        details: dict[str, Any] = entry.sandbox.info()
-        facts = [(key.replace("_", " "), str(value)) for key, value in details.items()]
-    shown = _described(entry, f'sandbox "{entry.name}"', *facts)
-    return Outcome(entry.sandbox, shown)
+        facts: dict[str, Any] = entry.sandbox.info()
+        details = [
+            ("root", facts["root"]),
+            ("directory", facts["directory"]),
+            ("address", entry.sandbox.server.address),
+        ]
+        details += [("not possible here", reason) for reason in facts["isolation_refused"]]
+    return Outcome(entry.sandbox, _described(entry, f'sandbox "{entry.name}"', *details))
+
+
+def _facts(entry: Entry) -> list[tuple[str, str]]:
+    sandbox = entry.sandbox
+    return [("policy", sandbox.policy), ("isolation", sandbox.isolation), ("network", sandbox.network)]
+
+
+def _described(entry: Entry, message: str, *more: tuple[str, str]) -> Notice:
+    kept = [("kept", "until %sandbox stop, also when this kernel ends")] if entry.sandbox.kept else []
+    return Notice(message, *_facts(entry), *kept, *more, good=entry.sandbox.running)

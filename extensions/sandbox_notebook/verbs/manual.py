@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..grammar import Command, Mistake, nearest
 from ..invocation import Invocation, Outcome
-from ..render import Cell, Table, as_text
+from ..render import Cell, Row, Table, as_text
 from ..results import Shown
 from ..vocabulary import commands
 
@@ -20,7 +20,7 @@ def help_on(call: Invocation) -> Outcome:
 
 
 def summary() -> Table:
-    rows = [[Cell(c.name, "strong"), c.summary, Cell(c.example, "code")] for c in commands().values()]
+    rows: list[Row] = [[Cell(c.name, "strong"), c.summary, Cell(c.example, "code")] for c in commands().values()]
     return Table(
         rows, ("subcommand", "what it does", "example"),
         headline=Cell("%sandbox: drive a sandbox from here"),
@@ -29,7 +29,7 @@ def summary() -> Table:
 
 
 def manual(command: Command) -> Table:
-    rows = [[Cell(argument.usage, "code"), argument.help] for argument in command.arguments]
+    rows: list[Row] = [[Cell(argument.usage, "code"), argument.help] for argument in command.arguments]
     for option in command.options:
         names = f"{option.short}, {option.usage}" if option.short else option.usage
         choices = f" ({', '.join(option.choices)})" if option.choices else ""

@@ -5,28 +5,37 @@ from __future__ import annotations
 import glob
 import os
 import posixpath
+from collections.abc import Iterable
+
+from sandbox_sdk import (
+    ConflictError,
+    EndpointNotAvailableError,
+    NotFoundError,
+    PolicyDeniedError,
+    Receipt,
+    SandboxError,
+    ServerAPIError,
+    TransferError,
+)
 
 from ..args import quote
 from ..grammar import Mistake, nearest
 from ..invocation import Invocation, Outcome
-from ..render import Cell, Table
+from ..render import Table
 from ..results import Rows
-from ..text import size
+from ..session import Entry
+from .transfers import row
 
 
 def upload(call: Invocation) -> Outcome:
-    from sandbox_sdk import Receipt
-
     entry = call.entry()
     sources = [found for pattern in call.parsed.many("path") for found in _found(pattern)]
-    receipts: list[Receipt] = []
-    for source in sources:
-        receipts.append(_one(call, entry, source, _target(call.parsed.text("to"), source)))
+    receipts = [_one(call, entry, source) for source in sources]
     rows = [
-        [Cell(source, "good"), "→", receipt.path, size(receipt.bytes), _digest(receipt.sha256)]
-        for source, receipt in zip(sources, receipts, strict=True)
+        row(source, entry.relative(receipt.path), receipt) for source, receipt in zip(sources, receipts, strict=True)
     ]
-    return Outcome(receipts[0] if len(receipts) == 1 else receipts, Rows(receipts, Table(rows)))
+    shown = Rows(receipts, Table(rows))
+    return Outcome(receipts[0] if len(receipts) == 1 else receipts, shown)
 
 
 def _found(pattern: str) -> list[str]:
@@ -34,17 +43,74 @@ def _found(pattern: str) -> list[str]:
     path = os.path.expanduser(pattern)
     if os.path.lexists(path):
         return [path]
-    found = sorted(glob.glob(path)) if glob.has_magic(path) else []
+    found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else []
     if found:
         return found
     directory, name = os.path.split(path)
-    near = nearest(name, os.listdir(directory or ".")) if os.path.isdir(directory or ".") else ""
-    here = directory or os.getcwd()
-    raise Mistake(
-        f'no file "{pattern}" on this side',
-        f"did you mean {quote(os.path.join(directory, near))}?" if near else f"files are looked for from {here}",
-    )
+    there = os.listdir(directory or ".") if os.path.isdir(directory or ".") else []
+    near = nearest(name, there)
+    hint = f"did you mean {quote(os.path.join(directory, near))}?" if near else f"looked for from {os.getcwd()}"
+    raise Mistake(f'no file "{pattern}" on this side', hint)
 
 
-def _target(directory: str, source: str) -> str:
-    return posixpath.join(directory, os.path.basename(os.path.abspath(source)))
+def _one(call: Invocation, entry: Entry, source: str) -> Receipt:
+    name = os.path.basename(os.path.abspath(source))
+    target = posixpath.join(call.parsed.text("to"), name)
+    progress = call.progress(f"uploading {name}")
+
+    def send(overwrite: bool) -> Receipt:
+        return entry.sandbox.files.upload(
+            source,
+            target,
+            overwrite=overwrite,
+            progress=progress,
+            verify="sha256" if call.parsed.flag("verify") else "size",
+        )
+
+    try:
+        if call.parsed.flag("overwrite") or not call.settings.confirm_overwrite:
+            receipt = send(True)
+        else:
+            try:
+                receipt = send(False)
+            except (ConflictError, PolicyDeniedError, TransferError) as error:
+                _only_ours(entry, list(_in_the_way(error, target)), error)
+                receipt = send(True)
+    finally:
+        progress.close()
+    for path, one in _files(receipt, target):
+        entry.remember(path, one.bytes, one.mtime)
+    return receipt
+
+
+def _in_the_way(error: SandboxError, target: str) -> Iterable[str]:
+    """The targets that exist already, where that is what went wrong."""
+    if isinstance(error, TransferError):
+        return [outcome.target for outcome in error.outcomes if _exists(outcome.error)]
+    return [target] if _exists(error) else []
+
+
+def _exists(error: SandboxError | None) -> bool:
+    return isinstance(error, ServerAPIError) and error.code == "file_exists"
+
+
+def _only_ours(entry: Entry, paths: list[str], error: SandboxError) -> None:
+    if not paths:
+        raise error
+    for path in paths:
+        try:
+            info = entry.sandbox.files.stat(path)
+        except (PolicyDeniedError, EndpointNotAvailableError):
+            ours = entry.uploaded(path)  # nobody may look, so what we remember must do
+        except NotFoundError:
+            ours = True
+        else:
+            ours = entry.uploaded(path, info.size, info.modified)
+        if not ours:
+            raise Mistake(f'"{path}" is in the sandbox already', "%sandbox upload --overwrite … replaces it") from error
+
+
+def _files(receipt: Receipt, target: str) -> Iterable[tuple[str, Receipt]]:
+    if not receipt.files:
+        return [(target, receipt)]
+    return [(one.target, one.receipt) for one in receipt.files if one.receipt is not None]

@@ -1,0 +1,121 @@
+"""``ps``, ``logs``, ``kill``: what runs in the background."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import Stopped
+from ..grammar import Mistake
+from ..invocation import Invocation, Outcome
+from ..render import Row, Table
+from ..results import Notice, Rows
+from ..session import Entry
+from ..text import shortened, signal_name
+from .listing import moment
+
+if TYPE_CHECKING:
+    from sandbox_sdk import Process, ProcessInfo
+
+_GRACE = 5.0
+_SIGNALS = {"TERM": 15, "KILL": 9, "INT": 2}
+
+
+def ps(call: Invocation) -> Outcome:
+    entry, long = call.entry(), call.parsed.flag("long")
+    found = [info for info in _all(entry) if info.running or call.parsed.flag("all")]
+    rows: list[Row] = []
+    for info in found:
+        row: Row = [str(entry.number(key(info))), _state(info), shortened(title(entry, info))]
+        rows.append([*row, str(info.pid), info.id, moment(info.started_at)] if long else row)
+    headers = ("", "state", "command", "pid", "id", "started") if long else ("", "state", "command")
+    notes = [] if found else ["nothing runs in the background"]
+    shown = Rows(found, Table(rows, headers, frozenset({0}), notes=notes))
+    return Outcome(shown, shown)
+
+
+def logs(call: Invocation) -> Outcome:
+    entry = call.entry()
+    process = _wanted(call, entry, _all(entry))
+    out, err = call.live(call.front.out), call.live(call.front.err)
+    try:
+        if call.parsed.flag("follow"):
+            with process.follow() as events:
+                for event in events:
+                    (err if event.stream == "stderr" else out).feed(event.data)
+        else:
+            for stream, live in (("stdout", out), ("stderr", err)):
+                part = process.output(0, stream="stderr" if stream == "stderr" else "stdout")
+                if part.lost:
+                    live.feed(f"… {part.lost:,} earlier bytes are gone …\n")
+                live.feed(part.data)
+    except KeyboardInterrupt:
+        raise Stopped(f"{title(entry, process.info)} goes on; only the following has ended") from None
+    finally:
+        out.close()
+        err.close()
+    return Outcome(process)
+
+
+def kill(call: Invocation) -> Outcome:
+    entry = call.entry()
+    infos = _all(entry)
+    if not call.parsed.text("process"):
+        infos = [info for info in infos if info.running]
+    process = _wanted(call, entry, infos)
+    name = f"{entry.number(key(process.info))} ({shortened(title(entry, process.info))})"
+    if not process.info.running:
+        return Outcome(process, Notice(f"{name} has ended already", good=False))
+    signal = call.parsed.text("signal")
+    process.send_signal(_SIGNALS[signal or "TERM"])
+    if not _ends(process) and not signal:
+        process.kill()
+        _ends(process)
+    if process.info.running:
+        return Outcome(process, Notice(f"{name} got the signal and goes on", good=False))
+    return Outcome(process, Notice(f"{name} has ended: {_state(process.info)}"))
+
+
+def _ends(process: Process) -> bool:
+    from sandbox_sdk import CommandTimeoutError
+
+    try:
+        process.wait(_GRACE)
+    except CommandTimeoutError:
+        return False
+    return True
+
+
+def _all(entry: Entry) -> list[ProcessInfo]:
+    """Every process of ours, numbered in the order of their start."""
+    found = sorted(entry.sandbox.process.list(finished=True), key=lambda info: (str(info.started_at), info.pid))
+    for info in found:
+        entry.number(key(info))
+    return found
+
+
+def _wanted(call: Invocation, entry: Entry, infos: list[ProcessInfo]) -> Process:
+    """The one that was asked for, by number, id or pid; else the latest."""
+    wanted = call.parsed.text("process")
+    for info in sorted(infos, key=lambda info: -entry.number(key(info))):
+        if wanted in ("", str(entry.number(key(info))), info.id, str(info.pid)):
+            return entry.sandbox.process.attach(key(info))
+    if wanted:
+        raise Mistake(f'no process "{wanted}" in sandbox "{entry.name}"', "%sandbox ps --all")
+    raise Mistake(
+        f'nothing runs in the background of sandbox "{entry.name}"', "%sandbox run --bg COMMAND starts something"
+    )
+
+
+def key(info: ProcessInfo) -> str:
+    return info.id or str(info.pid)
+
+
+def title(entry: Entry, info: ProcessInfo) -> str:
+    """What to call it: as it was started here, else its command line."""
+    return entry.titles.get(key(info), info.command)
+
+
+def _state(info: ProcessInfo) -> str:
+    if info.running:
+        return "running"
+    return signal_name(info.signal) if info.signal else f"exit code {info.exit_code}"

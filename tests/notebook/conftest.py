@@ -1,0 +1,64 @@
+"""A real IPython shell in this process, with the extension loaded and nothing else of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+
+@dataclass
+class Ran:
+    """What became of one cell."""
+
+    stdout: str
+    stderr: str
+    outputs: list[dict[str, str]] = field(default_factory=list)
+    result: object = None
+    error: BaseException | None = None
+
+    @property
+    def text(self) -> str:
+        return "\n".join(output["text/plain"] for output in self.outputs)
+
+
+Run = Callable[[str], Ran]
+
+
+@pytest.fixture(scope="session")
+def session_shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InteractiveShell]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
+        config = Config()
+        config.HistoryManager.enabled = False
+        yield InteractiveShell.instance(config=config)
+        InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def shell(session_shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    monkeypatch.delenv("SANDBOX_SDK_UI", raising=False)
+    session_shell.extension_manager.load_extension("sandbox_notebook")
+    yield session_shell
+    session: Any = session_shell.meta["sandbox_notebook"]["session"]
+    for entry in list(session.entries.values()):
+        entry.sandbox.kill()
+    session_shell.extension_manager.unload_extension("sandbox_notebook")
+    session_shell.meta.clear()
+    session_shell.reset(new_session=False)
+
+
+@pytest.fixture
+def run(shell: InteractiveShell) -> Run:
+    def run_cell(source: str) -> Ran:
+        with capture_output() as captured:
+            done = shell.run_cell(source, store_history=False)
+        outputs = [output.data for output in captured.outputs]
+        return Ran(captured.stdout, captured.stderr, outputs, done.result, done.error_in_exec or done.error_before_exec)
+
+    return run_cell
