@@ -1,12 +1,19 @@
-"""Guards over a fresh directory."""
+"""Guards over a fresh directory, by both ways to open a path, which must behave alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sandbox_server.guards.paths import PathGuards
+
+from sandbox_server.access import PathRule
+from sandbox_server.guards.openat2 import OpenAt2
+from sandbox_server.guards.paths import PathGuard, PathGuards
+
+GuardOf = Callable[..., PathGuard]
 
 
 @pytest.fixture
@@ -18,9 +25,39 @@ def base(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["openat2", "walk"])
 def guards(request: pytest.FixtureRequest, base: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PathGuards]:
-    """Both ways to open a path must behave alike."""
     if request.param == "walk":
-        monkeypatch.setattr("sandbox_server.guards.openat2.OpenAt2.works", lambda self, directory: False)
+        monkeypatch.setattr(OpenAt2, "works", lambda self, directory: False)
     made = PathGuards(str(base))
     yield made
     made.close()
+
+
+@pytest.fixture
+def guard_of(guards: PathGuards) -> GuardOf:
+    """A guard for the rule with these fields."""
+
+    def make(**rule: Any) -> PathGuard:
+        for name in ("allow", "deny"):
+            if rule.get(name) is not None:
+                rule[name] = tuple(map(str, rule[name]))
+        if "within" in rule:
+            rule["within"] = tuple(tuple(map(str, paths)) for paths in rule["within"])
+        return guards.of(PathRule(**rule))
+
+    return make
+
+
+@pytest.fixture
+def guard(guard_of: GuardOf) -> PathGuard:
+    return guard_of()
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture(autouse=True)
+def no_descriptor_is_left_open() -> Iterator[None]:
+    before = open_descriptors()
+    yield
+    assert open_descriptors() == before

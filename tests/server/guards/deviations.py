@@ -6,7 +6,7 @@ DEVIATIONS: dict[str, str] = {
     "path_guard:path_18": "a path outside the roots is refused unseen, also where a link would lead inside: "
     "otherwise the answer tells what exists outside",
     "path_guard:path_29": "as path_18; it is outside before it is a link",
-    "command_patterns:cmd_5": "rules match the resolved program: a bare name found through the search path is denied too",
+    "command_patterns:cmd_5": "rules match the resolved program: a bare name is denied by its path too",
     "command_patterns:cmd_12": "a base name means that name as resolved in the search path, not any file called so",
     "command_patterns:cmd_13": "rules match the resolved program: /bin/ls allows ls where that is the same file",
     "command_patterns:cmd_34": "a {word} does not end in a line feed",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sandbox_server.guards.globs import DenyRules
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "deny_globs.jsonl"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sandbox_server.access import PathRule
 from sandbox_server.guards.paths import PathGuards
 from sandbox_server.messages import Refusal
