@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from ..access import Identity
 from ..auth import Token
-from ..catalogue import Catalogue
+from ..catalogue import Catalogue, Endpoint
 from .bound import BoundPolicy
 from .presets import preset_document
 from .reading import FILE, INLINE
@@ -21,6 +22,7 @@ from .wording import PolicyConfigError, part, shown, suggestion
 
 DEFAULT_BASE_DIR = "/home/user"
 TOKEN, GROUPS_ON, BASE_DIR = "ABX_SERVER_TOKEN", "ABX_SERVER_ENABLED_GROUPS", "ABX_SERVER_BASE_DIR"
+UPLOAD_SIZE = "ABX_MAX_UPLOAD_SIZE"
 
 
 def bind(
@@ -62,7 +64,9 @@ def bind(
         tokens=tokens,
         anonymous=anonymous(document) if allow_anonymous or auth.get("allow_anonymous") else None,
         secret_names=frozenset({TOKEN, INLINE, FILE, *_token_variables(document)}),
-        rules=MappingProxyType({e.id: effective(e, rules, observe=observe) for e in catalogue.values()}),
+        rules=MappingProxyType(
+            {e.id: effective(_with_upload_size(e, environ), rules, observe=observe) for e in catalogue.values()}
+        ),
         audit_unrouted=unrouted_audit(rules, observe=observe),
         document_warnings=(*old_names(document), *_idle_globs(written, catalogue)),
     )
@@ -106,6 +110,14 @@ def _base_dir(document: Mapping[str, Any], given: str | None, environ: Mapping[s
     if not place.startswith("/") or "\0" in place:
         raise PolicyConfigError(BASE_DIR, f"{shown(place)} is no absolute path; start it with /")
     return place
+
+
+def _with_upload_size(endpoint: Endpoint, environ: Mapping[str, str]) -> Endpoint:
+    """The environment may hold another default for the size of an upload; what is no number is ignored."""
+    text = environ.get(UPLOAD_SIZE, "").strip()
+    if endpoint.id != "files_upload_stream" or not (text.isascii() and text.isdigit() and len(text) < 19):
+        return endpoint
+    return replace(endpoint, limits={**endpoint.limits, "max_bytes": int(text)})
 
 
 def _check(rule: Rule, catalogue: Catalogue) -> None:
