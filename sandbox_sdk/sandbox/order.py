@@ -88,7 +88,9 @@ def _in_bubblewrap(program: str, wish: Wish, box: Box, interpreter: Interpreter)
     alias = () if has_python(interpreter) else ("--symlink", interpreter.executable, f"{ALIASES}/python")
     options = [*alias, *view.options()]
     environ = environment(interpreter, aliases=ALIASES, home=bubblewrap.HOME)
-    settings = _settings(wish, view.root, f"{bubblewrap.ENTRANCE}/{bubblewrap.SOCKET}", "bubblewrap", interpreter)
+    path = ("--program-path", environ["PATH"])
+    socket = f"{bubblewrap.ENTRANCE}/{bubblewrap.SOCKET}"
+    settings = _settings(wish, view.root, socket, "bubblewrap", interpreter, *path)
     return Attempt(
         "bubblewrap",
         view.root,
@@ -120,6 +122,7 @@ def _on_this_machine(level: str, wish: Wish, box: Box, interpreter: Interpreter)
         "TMPDIR": temporary,
     }
     socket = os.path.join(box.make("s"), bubblewrap.SOCKET)
+    flags = (*confine, *cut_off, "--program-path", environ["PATH"])
     return Attempt(
         level,
         wish.directory,
@@ -127,7 +130,7 @@ def _on_this_machine(level: str, wish: Wish, box: Box, interpreter: Interpreter)
             "level": level,
             "argv": _python(interpreter, LAUNCH, "-I"),
             "options": b"",
-            "settings": _settings(wish, wish.directory, socket, level, interpreter, *confine, *cut_off),
+            "settings": _settings(wish, wish.directory, socket, level, interpreter, *flags),
             "environ": environ,
             "directory": wish.directory,
             "unavailable": LANDLOCK_REFUSES,

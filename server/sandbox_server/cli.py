@@ -45,6 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--confine", choices=["landlock"], help="restrict this process and its children by the kernel")
     serve.add_argument("--confine-network", action="store_true", help="with --confine: no TCP either (Linux 6.7)")
     serve.add_argument("--isolation-level", metavar="NAME", default="none", help="what discovery reports as isolation")
+    serve.add_argument(
+        "--program-path", metavar="DIRS", help="where programs are looked up, like PATH (default: the system's)"
+    )
     _policy_flags(serve)
 
     health = commands.add_parser("healthcheck", help="exit 0 when a server answers, else 1")
@@ -140,7 +143,14 @@ def _settings(options: argparse.Namespace) -> Settings:
         allow_origins=tuple(options.allow_origin),
         audit_file=options.audit_file,
         isolation=options.isolation_level,
+        program_path=_program_path(options.program_path),
     )
+
+
+def _program_path(text: str | None) -> tuple[str, ...]:
+    from .services import PROGRAM_PATH
+
+    return tuple(part for part in text.split(":") if part.startswith("/")) if text else PROGRAM_PATH
 
 
 def _confine(bound: BoundPolicy, options: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ from .http.hosts import HostRules
 from .http.reactor import Reactor
 from .policy import BoundPolicy, ServerPolicy
 from .process.table import ProcessTable
-from .services import Services
+from .services import PROGRAM_PATH, Services
 
 log = logging.getLogger("sandbox_server")
 
@@ -58,6 +58,7 @@ class Settings:
     allow_origins: tuple[str, ...] = ()
     audit_file: str | None = None
     isolation: str = "none"
+    program_path: tuple[str, ...] = PROGRAM_PATH
     code_groups: Mapping[str, bool] = field(default_factory=dict)
 
 
@@ -94,6 +95,7 @@ class SandboxServer:
             processes=self.processes,
             child_environment=_child_environment(settings.environ, self.policy.secret_names),
             isolation=settings.isolation,
+            program_path=settings.program_path,
             implemented=frozenset(HANDLERS),
             has_tokens=bool(self.policy.tokens),
         )

