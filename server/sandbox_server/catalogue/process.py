@@ -9,6 +9,7 @@ _CWD = Field("cwd", "path", "body", "Working directory; default: the first allow
 _ENV = Field("env", "env", "body", "Variables added to the child's environment.", None)
 _TIMEOUT = Field("timeout", "number", "body", "Seconds; default 300.", None, lenient=True)
 _STDIN_TEXT = Field("stdin", "text", "body", "Text for the standard input, then end of file.", None)
+_DIGEST = "SHA-256 of what was carried, in the end record (framed form only)."
 _PID = Field("pid", "text", "path", "Process id, or our own id.")
 _RULES = ("allow_commands", "deny_commands")
 
@@ -17,10 +18,14 @@ def endpoints() -> tuple[Endpoint, ...]:
     return (
         Endpoint("shell", "POST", "/shell", "process", "Runs a command to its end.", ("process:run",),
                  (_COMMAND, _CWD, _ENV, _TIMEOUT, _STDIN_TEXT),
-                 {"timeout_seconds": None, "max_output_bytes": None, "max_processes": None},
+                 {"timeout_seconds": None, "max_output_bytes": 16 << 20, "max_processes": None},
                  _RULES, executes_code=True),
         Endpoint("shell_stream", "POST", "/shell/stream", "process", "Runs a command and streams its output.",
-                 ("process:run",), (_COMMAND, _CWD, _ENV, _TIMEOUT, _STDIN_TEXT),
+                 ("process:run",),
+                 (
+                     _COMMAND, _CWD, _ENV, _TIMEOUT, _STDIN_TEXT,
+                     Field("digest", "bool", "body", _DIGEST, False),
+                 ),
                  {"timeout_seconds": None, "max_output_bytes": None, "max_processes": None},
                  _RULES, executes_code=True, streaming=True),
         Endpoint("process_start", "POST", "/process/start", "process", "Starts a command in the background.",
@@ -33,8 +38,9 @@ def endpoints() -> tuple[Endpoint, ...]:
                  {"max_processes": 100, "max_output_bytes": 1 << 20, "timeout_seconds": None},
                  _RULES, executes_code=True),
         Endpoint("process_list", "GET", "/process/list", "process", "The caller's processes.", ("process:read",),
-                 (Field("all", "bool", "query", "Finished ones too.", False),)),
-        Endpoint("process_detail", "GET", "/process/{pid}", "process", "One process.", ("process:read",), (_PID,)),
+                 (Field("all", "bool", "query", "Finished ones too.", False),), inline=True),
+        Endpoint("process_detail", "GET", "/process/{pid}", "process", "One process.", ("process:read",), (_PID,),
+                 inline=True),
         Endpoint("process_signal", "POST", "/process/{pid}/signal", "process", "Signals a process and its group.",
                  ("process:manage",), (_PID, Field("signal", "int", "body", "2, 9, 15, 18 or 20.")),
                  params=("allowed_signals",)),
@@ -55,5 +61,6 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("follow", "bool", "query", "Stream until the process ends (framed form only).", False),
                      Field("stdout_from", "int", "query", "Byte offset into stdout (framed form only).", 0),
                      Field("stderr_from", "int", "query", "Byte offset into stderr (framed form only).", 0),
+                     Field("digest", "bool", "query", _DIGEST, False),
                  )),
     )  # fmt: skip

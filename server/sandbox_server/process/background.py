@@ -27,6 +27,7 @@ class Background:
         self.child = child
         self.started_at = child.started_at
         self.ended_at: float | None = None
+        self._ended = 0.0
         self.exit: Exit | None = None  # set after the last output that the command wrote is in the ring
         self.inlet = Inlet(child.pipes.stdin) if child.pipes.stdin >= 0 else None
         self.ring = Ring(capacity) if child.pipes.stdout >= 0 else None
@@ -38,15 +39,15 @@ class Background:
 
     @property
     def held(self) -> bool:
-        """The command has ended, but somebody it started still has its output open."""
-        return self.ended_at is not None and self.ring is not None and not self.ring.closed
+        """The command has ended some time ago, but somebody it started still has its output open."""
+        if self.exit is None or self.ring is None or self.ring.closed:
+            return False
+        return time.monotonic() - self._ended >= HELD_AFTER
 
     def watch(self, supervisor: Supervisor, ended: Callable[[Background], None]) -> None:
         """Hand over to the supervisor; `ended` is called on its thread, once."""
         self._supervisor = supervisor
-        for stream, descriptor in self._open.items():
-            supervisor.watch(descriptor, partial(self._read, stream))
-        supervisor.watch(self.child.exit_descriptor, lambda: self._note_end(ended))
+        supervisor.soon(lambda: self._register(ended))
 
     def let_go(self, drains: Drains) -> None:
         """Keep no output any more; only from the supervisor's thread, after the end."""
@@ -54,6 +55,11 @@ class Background:
             self._supervisor.unwatch(descriptor)
             drains.take(descriptor)
         self._open.clear()
+
+    def _register(self, ended: Callable[[Background], None]) -> None:
+        for stream, descriptor in self._open.items():
+            self._supervisor.watch(descriptor, partial(self._read, stream))
+        self._supervisor.watch(self.child.exit_descriptor, lambda: self._note_end(ended))
 
     def _read(self, stream: int) -> int:
         """Move what is there to the ring; 0 at the end of the stream, or when nothing is there."""
@@ -87,8 +93,8 @@ class Background:
         self.child.release()
         if self.inlet is not None:
             self.inlet.close()
-        self.ended_at = time.time()
+        self.ended_at, self._ended = time.time(), time.monotonic()
+        ended(self)  # whoever sees the end finds the slot free
         self.exit = exit
         if self.ring is not None:
             self.ring.ring()
-        ended(self)

@@ -112,7 +112,7 @@ class Drains:
         if len(self._open) >= _DRAINED:
             self._close(next(iter(self._open)))
         self._open[descriptor] = None
-        self._supervisor.register(descriptor, lambda: self._discard(descriptor))
+        self._supervisor.watch(descriptor, lambda: self._discard(descriptor))
 
     def _discard(self, descriptor: int) -> None:
         if descriptor not in self._open:

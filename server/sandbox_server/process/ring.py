@@ -166,7 +166,7 @@ class Ring:
 
     def _from(self, seq: int) -> Iterator[Chunk]:
         first = self._chunks[0].seq if self._chunks else self._next_seq
-        return islice(self._chunks, max(0, seq - first), None)
+        return islice(self._chunks, min(max(0, seq - first), len(self._chunks)), None)
 
     def _joined(self, stream: int, data: bytes) -> int:
         """How many bytes of `data` the newest chunk took in."""

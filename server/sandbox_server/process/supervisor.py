@@ -57,16 +57,12 @@ class Supervisor:
         return timer
 
     def watch(self, descriptor: int, call: Callable[[], object]) -> None:
-        """Call whenever the descriptor is readable, or at its end."""
-        self.soon(lambda: self.register(descriptor, call))
-
-    def register(self, descriptor: int, call: Callable[[], object]) -> None:
-        """`watch`, at once; only from a callback."""
+        """Call whenever the descriptor is readable, or at its end; only from a callback."""
         assert self._selector is not None
         self._selector.register(descriptor, selectors.EVENT_READ, call)
 
     def unwatch(self, descriptor: int) -> None:
-        """Only from a callback: the descriptor may be closed right after."""
+        """The descriptor may be closed right after; only from a callback."""
         assert self._selector is not None
         self._selector.unregister(descriptor)
 

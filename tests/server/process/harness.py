@@ -1,0 +1,217 @@
+"""Handlers driven directly: a call as the pipeline would make it, real processes, a peer that can vanish."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shlex
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from sandbox_server.access import Grant, Identity
+from sandbox_server.call import Call
+from sandbox_server.catalogue import builtin
+from sandbox_server.guards.commands import Command
+from sandbox_server.handlers.process import PROCESS_HANDLERS
+from sandbox_server.messages import FRAMES_TYPE, Headers, Request, Response
+from sandbox_server.process.table import ProcessTable
+from sandbox_server.services import Services
+
+CATALOGUE = builtin()
+
+
+class Peer:
+    """One end of a socket pair; `vanish` closes the other."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def gone(self) -> bool:
+        poll = select.poll()
+        poll.register(self._ours, select.POLLRDHUP)
+        return bool(poll.poll(0))
+
+    def vanish(self) -> None:
+        self._theirs.close()
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+
+class NoBody:
+    length = 0
+
+    def read(self) -> bytes:
+        return b""
+
+    def copy_to(self, descriptor: int) -> int:
+        return 0
+
+    def chunks(self) -> Iterator[bytes]:
+        return iter(())
+
+
+@dataclass
+class Directory:
+    """Stands for a judged location."""
+
+    path: str
+    closed: bool = False
+
+    def open_directory(self) -> int:
+        return os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Bench:
+    """A process table and somebody who calls its handlers."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.table = ProcessTable()
+        self.calls: list[Call] = []
+        self.peers: list[Peer] = []
+
+    def call(
+        self,
+        endpoint: str,
+        *,
+        owner: str = "ann",
+        framed: bool = False,
+        peer: Peer | None = None,
+        limits: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Call:
+        declared = CATALOGUE[endpoint]
+        grant = Grant(
+            Identity(owner, frozenset({"*"})),
+            declared,
+            limits={**declared.limits, **(limits or {})},
+            params=params or {},
+        )
+        headers = Headers([("Accept", FRAMES_TYPE)] if framed else [])
+        peer = peer or self.peer()
+        request = Request(declared.method, declared.path, (), headers, NoBody(), peer)
+        services = SimpleNamespace(
+            processes=self.table,
+            base_environment=lambda grant: {"PATH": os.defpath + ":/usr/local/bin", "BASE": "yes"},
+            default_cwd=lambda grant: Directory(str(self.root)),
+        )
+        call = Call(request, grant, cast(Services, services))
+        self.calls.append(call)
+        return call
+
+    def peer(self) -> Peer:
+        self.peers.append(Peer())
+        return self.peers[-1]
+
+    def ask(self, endpoint: str, fields: Mapping[str, Any] | None = None, /, **how: Any) -> Response:
+        """The handler's response; `fields` left out have their declared defaults."""
+        values = {field.name: field.default for field in CATALOGUE[endpoint].fields} | dict(fields or {})
+        if isinstance(values.get("command"), str):
+            values["command"] = command(values["command"])
+        return PROCESS_HANDLERS[endpoint](self.call(endpoint, **how), **values)
+
+    def json(self, endpoint: str, fields: Mapping[str, Any] | None = None, /, **how: Any) -> Any:
+        response = self.ask(endpoint, fields, **how)
+        assert isinstance(response.body, bytes)
+        return json.loads(response.body)
+
+    def events(self, text: str, /, **how: Any) -> list[tuple[str, Any]]:
+        """`shell_stream` as server-sent events, to the end."""
+        return sse(b"".join(chunks(self.ask("shell_stream", {"command": text}, **how))))
+
+    def frames(self, text: str, fields: Mapping[str, Any] | None = None, /, **how: Any) -> list[tuple[int, Any]]:
+        """`shell_stream` as frames, to the end."""
+        response = self.ask("shell_stream", {"command": text, **(fields or {})}, framed=True, **how)
+        return frames(b"".join(chunks(response)))
+
+    def start(self, text: str, /, **fields: Any) -> Any:
+        how = {name: fields.pop(name) for name in ("owner", "limits") if name in fields}
+        return self.json("process_start", {"command": text, "capture_output": True, **fields}, **how)
+
+    def follow(self, pid: Any, /, **fields: Any) -> list[tuple[int, Any]]:
+        how = {name: fields.pop(name) for name in ("owner", "peer") if name in fields}
+        response = self.ask("process_output", {"pid": str(pid), "follow": True, **fields}, framed=True, **how)
+        return frames(b"".join(chunks(response)))
+
+    def close(self) -> None:
+        for call in self.calls:
+            while call.deferred:
+                call.deferred.pop()()
+        self.table.close(grace=0)
+        for peer in self.peers:
+            peer.close()
+
+
+def command(text: str) -> Command:
+    argv = tuple(shlex.split(text))
+    return Command(argv, shutil.which(argv[0]) or "", text)
+
+
+def chunks(response: Response) -> Iterator[bytes]:
+    assert not isinstance(response.body, bytes)
+    return cast(Iterator[bytes], iter(cast(Any, response.body)))
+
+
+def sse(data: bytes) -> list[tuple[str, Any]]:
+    events = []
+    for block in data.decode().split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if lines:
+            facts = dict(line.split(": ", 1) for line in lines)
+            events.append((facts["event"], json.loads(facts["data"])))
+    return events
+
+
+def frames(data: bytes) -> list[tuple[int, Any]]:
+    """(stream, bytes) and (3, record), in order."""
+    found: list[tuple[int, Any]] = []
+    at = 0
+    while at < len(data):
+        stream, size = data[at], int.from_bytes(data[at + 4 : at + 8], "big")
+        payload = data[at + 8 : at + 8 + size]
+        assert len(payload) == size and data[at + 1 : at + 4] == b"\0\0\0"
+        found.append((stream, json.loads(payload) if stream == 3 else payload))
+        at += 8 + size
+    return found
+
+
+def output(found: list[tuple[int, Any]], stream: int = 1) -> bytes:
+    return b"".join(payload for number, payload in found if number == stream)
+
+
+def records(found: list[tuple[int, Any]], kind: str) -> list[Any]:
+    return [payload for number, payload in found if number == 3 and payload["kind"] == kind]
+
+
+def alive(pid: int) -> bool:
+    """Running, and not merely a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def eventually(condition: Any, seconds: float = 20.0) -> bool:
+    """Waits for something that is bound to happen; the bound only keeps a failing test from hanging."""
+    import time
+
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
