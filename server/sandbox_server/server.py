@@ -80,6 +80,11 @@ class SandboxServer:
         self.settings = settings
         self.policy = bound or bind_policy(settings)
         _check_open(settings, self.policy)
+        if self.policy.require_landlock:
+            raise ConfigurationError(
+                "policy.require_landlock: this version cannot hold path rules by the kernel yet; remove the key, or run "
+                "the server in a sandbox of its own"
+            )
         if not os.path.isdir(self.policy.base_dir):
             raise ConfigurationError(
                 f"base directory '{self.policy.base_dir}' does not exist; create it or pass --base-dir DIR"

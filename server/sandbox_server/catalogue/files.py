@@ -58,7 +58,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                  ("overwrite", "allow_extensions", "deny_extensions"), raw_upload=True),
         Endpoint("files_download_stream", "GET", "/files/download-stream", "file_ops",
                  "Reads a file: base64 inside JSON, or raw bytes with ranges.", ("files:read",),
-                 (Field("path", "path", "query", "File.", op="read"),), {"max_bytes": None}),
+                 (Field("path", "path", "query", "File.", op="read"),), {"max_bytes": None}, inline=True),
         Endpoint("files_archive", "POST", "/files/archive", "file_ops", "Packs files into one archive.",
                  ("files:read",),
                  (

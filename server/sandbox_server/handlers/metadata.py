@@ -6,6 +6,7 @@ import os
 import stat
 import time
 from datetime import datetime, timezone
+from functools import lru_cache
 
 #: What the calendar of the wire format can express; file systems can hold more.
 _FIRST_SECOND, _LAST_SECOND = -62135596800, 253402300799  # the years 1 and 9999
@@ -36,6 +37,7 @@ def octal(mode: int) -> str:
     return f"{stat.S_IMODE(mode):04o}"
 
 
+@lru_cache(maxsize=4096)  # files are made, and looked at, in bursts
 def second_text(seconds: int) -> str:
     """``2026-01-31T12:00:00``: UTC, without fraction and zone, clamped to the years 1 to 9999."""
     seconds = min(max(seconds, _FIRST_SECOND), _LAST_SECOND)
