@@ -27,13 +27,14 @@ class WireBody:
     raises `Aborted`. The socket must be blocking, with a receive timeout that is a fraction of the window in `bounds`.
     """
 
-    __slots__ = ("_bounds", "_expects", "_first", "_moved", "_sock", "_waited", "aborted", "left", "length")
+    __slots__ = ("_bounds", "_expects", "_first", "_moved", "_sock", "_waited", "aborted", "failed", "left", "length")
 
     def __init__(
         self, sock: socket.socket, bounds: Bounds, length: int = 0, first: bytes = b"", expects: bool = False
     ) -> None:
         self.length = length
         self.left = length - len(first)  # bytes that nobody has taken off the socket
+        self.failed = False  # it stopped short or was too slow: what follows is no request
         self.aborted = False
         self._first = first
         self._sock = sock
@@ -103,6 +104,7 @@ class WireBody:
             except OSError as fault:
                 raise self._vanished() from fault
             if count == 0:
+                self.failed = True
                 done = self.length - self.left
                 raise Refusal("bad_request", f"the body ended after {done} of {self.length} bytes")
             self._waited += time.monotonic() - started
@@ -117,6 +119,7 @@ class WireBody:
     def _check_pace(self) -> None:
         # Only waiting counts: a slow disk on this side is not the peer's fault.
         if self._moved < self._bounds.body_rate * self._waited:
+            self.failed = True
             raise Refusal("timeout", f"the body arrives at less than {self._bounds.body_rate} bytes a second")
         self._waited = 0.0
         self._moved = 0

@@ -208,6 +208,7 @@ class Connection:
             not exchange.keep
             or response.close_connection
             or self._site.stopping
+            or body.failed
             or body.withheld
             or body.left > self._site.bounds.drain_bytes
             or not (exchange.chunked or isinstance(response.body, (bytes, FileSlice)))
