@@ -42,7 +42,7 @@ class Headers(Mapping[str, str]):
 class Body(Protocol):
     """The request body, still on the wire. Reading it sends ``100 Continue`` when that was asked for.
 
-    A peer that vanishes, or is too slow, raises `Aborted`.
+    A peer that vanishes raises `Aborted`; one that stops short or is too slow is refused, since it can read that.
     """
 
     @property
