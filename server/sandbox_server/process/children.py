@@ -53,6 +53,7 @@ class Child:
         self.collected = False
         self._children = children
         self._exit: Exit | None = None
+        self._seen: set[tuple[int, int]] = set()  # (pid, start time) of members, who may lose all other signs
 
     def exit(self) -> Exit | None:
         """How the leader ended; None while it runs."""
@@ -73,12 +74,12 @@ class Child:
 
     def strike(self) -> bool:
         """SIGKILL to the whole family, once; True while somebody of it is left."""
+        self.pinned = True
+        family = self.family()  # before the kill: the orphans of the killed are harder to recognise
         with self._children.guarded():
-            self.pinned = True
             if not self.collected:
                 with suppress(PermissionError):  # of a program that changed its user
                     os.killpg(self.pid, signal.SIGKILL)
-        family = self.family()
         for member in family:
             kernel.send(member, signal.SIGKILL)
         return bool(family)
@@ -101,13 +102,20 @@ class Child:
         return self.exit()
 
     def family(self) -> list[kernel.Stat]:
-        """The living: of its group and session, with its marker, and all descendants of those."""
+        """The living: of its group and session, with its marker, seen before, and all descendants of those."""
         table = {line.pid: line for line in kernel.processes()}
         table.pop(os.getpid(), None)
         pid = -1 if self.collected else self.pid
         marker = self.id.encode()
-        found = {p for p, s in table.items() if pid in (s.session, s.group) or kernel.marked(p, marker)}
-        return kernel.with_descendants(found, table)
+        found = {
+            line.pid
+            for line in table.values()
+            if pid in (line.session, line.group) or (line.pid, line.started) in self._seen
+            or kernel.marked(line.pid, marker)
+        }  # fmt: skip
+        family = kernel.with_descendants(found, table)
+        self._seen.update((member.pid, member.started) for member in family)
+        return family
 
     def release(self) -> None:
         """Collect the exit status and close the descriptor. The leader has ended."""

@@ -34,6 +34,7 @@ class _Stop:
         self._pause = 0.01
 
     def begin(self) -> None:
+        self._child.family()  # remembered: once the leader is gone, its detached children are orphans like any other
         with suppress(PermissionError):
             self._child.signal(signal.SIGTERM)
         self.step()

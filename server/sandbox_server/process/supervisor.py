@@ -41,6 +41,7 @@ class Supervisor:
         self._selector: selectors.BaseSelector | None = None
         self._todo: deque[Callable[[], object]] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
+        self._most_timers = 64
         self._count = itertools.count()
         self._until: float | None = None  # when the thread will wake by itself
         self._closed = False
@@ -74,10 +75,10 @@ class Supervisor:
     def close(self) -> None:
         """End the thread. What is still to be done is not done."""
         with self._lock:
-            self._closed = True
             thread = self._thread
-            if self._wake is not None:
+            if self._wake is not None and not self._closed:
                 self._wake.set()
+            self._closed = True
         if thread is not None:
             thread.join()
 
@@ -125,9 +126,10 @@ class Supervisor:
 
     def _drop_cancelled(self) -> None:
         """Now and then, so that thousands of short commands with long deadlines leave nothing behind."""
-        if len(self._timers) > 64 and next(self._count) % 64 == 0:
+        if len(self._timers) > self._most_timers:
             self._timers = [entry for entry in self._timers if entry[2].call is not None]
             heapq.heapify(self._timers)
+            self._most_timers = 64 + 2 * len(self._timers)
 
     def _call(self, call: Callable[[], object]) -> None:
         try:

@@ -1,0 +1,343 @@
+"""Nothing that a command started outlives its killing, and no zombie stays."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from sandbox_server.messages import Refusal
+from sandbox_server.process import children as children_module
+from sandbox_server.process import kernel
+from sandbox_server.process.children import Child, Children, Exit
+from sandbox_server.process.spawn import Launch
+from sandbox_server.process.supervisor import Supervisor
+
+from .harness import Bench, alive, chunks, eventually, frames, output
+
+#: Starts 2**depth sleepers, each in a session of its own.
+BOMB = """
+if [ $1 -gt 0 ]; then
+    setsid sh bomb.sh $(($1 - 1)) >/dev/null 2>&1 &
+    setsid sh bomb.sh $(($1 - 1)) >/dev/null 2>&1 &
+fi
+echo $$ >>pids
+exec sleep 600
+"""
+
+
+def pids_in(path: Path) -> list[int]:
+    return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+@pytest.fixture
+def adopting(bench: Bench) -> Iterator[Bench]:
+    """A table that gets the orphans, as in a real server."""
+    libc = ctypes.CDLL(None)
+    before = signal.signal(signal.SIGCHLD, lambda *_: bench.table.reap())
+    assert bench.table.adopt_orphans()
+    yield bench
+    bench.table.close(grace=0)
+    signal.signal(signal.SIGCHLD, before)
+    libc.prctl(36, 0, 0, 0, 0)
+
+
+def zombies() -> list[kernel.Stat]:
+    return [line for line in kernel.processes() if line.parent == os.getpid() and line.dead]
+
+
+@pytest.mark.field(77)
+@pytest.mark.parametrize("script", ["sleep 600 & sleep 600 & echo $$ $!; wait", "(sleep 600 & echo $$ $! & wait)"])
+def test_field_077_a_timeout_leaves_no_grandchild(bench: Bench, script: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        bench.ask("shell", {"command": f"sh -c '{script}'", "timeout": 0.5})
+    pids = [int(word) for word in caught.value.facts["stdout"].split()]
+    assert len(pids) == 2 and not any(map(alive, pids))
+
+
+@pytest.mark.field(77)
+@pytest.mark.parametrize("adopt", [False, True])
+def test_field_077_grandchildren_in_other_sessions_are_gone_too(
+    request: pytest.FixtureRequest, bench: Bench, adopt: bool
+) -> None:
+    if adopt:
+        request.getfixturevalue("adopting")
+    # Detached twice: their own session, an orphan, no output of ours, an empty environment for one of them.
+    script = (
+        "(setsid sh -c \"echo \\$\\$ >a; exec sleep 600\" >/dev/null 2>&1 &); "
+        "(setsid sh -c \"(sh -c \\\"echo \\\\\\$\\\\\\$ >b; exec sleep 600\\\" &)\" >/dev/null 2>&1 &); "
+        "setsid env -i sh -c \"echo \\$\\$ >c; exec sleep 600\" >/dev/null 2>&1 & sleep 600"
+    )  # fmt: skip
+    with pytest.raises(Refusal) as caught:
+        bench.ask("shell", {"command": f"sh -c '{script}'", "timeout": 1.0})
+    assert caught.value.code == "timeout"
+    pids = [pid for name in "abc" for pid in pids_in(bench.root / name)]
+    assert len(pids) == 3 and not any(map(alive, pids))
+
+
+@pytest.mark.field(77)
+@pytest.mark.parametrize("way", ["timeout", "signal", "limit"])
+def test_field_077_a_fork_bombs_worth_of_grandchildren_is_gone_after_a_kill(bench: Bench, way: str) -> None:
+    (bench.root / "bomb.sh").write_text(BOMB)
+    pids = bench.root / "pids"
+    if way == "timeout":
+        with pytest.raises(Refusal) as caught:
+            bench.ask("shell", {"command": "sh bomb.sh 6", "timeout": 1.5})
+        assert caught.value.code == "timeout"
+    elif way == "signal":
+        started = bench.start("sh bomb.sh 6")
+        assert eventually(lambda: len(pids_in(pids)) > 60)
+        bench.json("process_signal", {"pid": started["id"], "signal": 9})
+    else:
+        (bench.root / "loud.sh").write_text("sh bomb.sh 5 &\nsleep 0.7\nexec yes\n")
+        found = bench.frames("sh loud.sh", limits={"max_output_bytes": 1000})
+        assert found[-1][1]["reason"] == "output_limit"
+    assert len(pids_in(pids)) > 10
+    assert not [pid for pid in pids_in(pids) if alive(pid)]
+
+
+def test_shutting_down_leaves_nothing_however_it_hid(adopting: Bench) -> None:
+    bench = adopting
+    (bench.root / "bomb.sh").write_text(BOMB)
+    # This one has no marker left and no parent but us.
+    hidden = 'setsid env -i sh -c "(sh -c \\"echo \\\\\\$\\\\\\$ >hidden; exec sleep 600\\" &)" >/dev/null 2>&1 &'
+    bench.json("shell", {"command": f"sh -c '{hidden}'"})
+    stubborn = bench.start("sh -c 'trap \"\" TERM; echo up; while :; do sleep 0.05; done'")
+    bench.json("process_output", {"pid": stubborn["id"], "wait": 20})
+    bench.start("sh bomb.sh 4")
+    body = chunks(bench.ask("shell_stream", {"command": "sh -c 'echo up; sleep 600'"}, framed=True))
+    got = next(body) + next(body)
+    assert eventually(lambda: len(pids_in(bench.root / "pids")) > 15 and pids_in(bench.root / "hidden"))
+    bench.table.close(grace=0.2)
+    pids = [*pids_in(bench.root / "pids"), *pids_in(bench.root / "hidden"), stubborn["pid"]]
+    assert not [pid for pid in pids if alive(pid)]
+    found = frames(got + b"".join(body))
+    assert output(found) == b"up\n"
+    assert (found[-1][1]["reason"], found[-1][1]["signal"]) == ("shutdown", 15)
+    with pytest.raises(Refusal) as caught:
+        bench.start("true")
+    assert caught.value.code == "busy"
+
+
+def test_shutting_down_lets_a_command_tidy_up(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "tidy.sh").write_text(
+        "trap 'sleep 0.2; touch tidied; exit' TERM\necho up\nwhile :; do sleep 0.05; done\n"
+    )
+    started = bench.start("sh tidy.sh")
+    bench.json("process_output", {"pid": started["id"], "wait": 20})
+    bench.table.close(grace=20)
+    assert (tmp_path / "tidied").exists()
+    assert not alive(started["pid"])
+
+
+@pytest.mark.field(79)
+def test_field_079_orphans_are_adopted_and_reaped_without_touching_anybody_elses_status(adopting: Bench) -> None:
+    helpers = []
+    for number in range(30):
+        # The server's own helper, which ends at once and is asked much later.
+        helpers.append(subprocess.Popen(["sh", "-c", f"exit {number}"]))
+        answer = adopting.json(
+            "shell", {"command": f"sh -c '(setsid sleep 0.0{number} >/dev/null 2>&1 &); exit {number}'"}
+        )
+        assert answer["exit_code"] == number
+    assert [helper.wait() for helper in helpers] == list(range(30))
+    adopting.json("shell", {"command": "true"})
+    assert eventually(lambda: not zombies())
+
+
+def test_orphans_wait_while_a_child_is_being_stopped_and_are_reaped_then(adopting: Bench) -> None:
+    started = adopting.start("sh -c 'trap \"\" TERM; sleep 600'")
+    record = adopting.table.find(started["id"], "ann")
+    record.child.pinned = True
+    os.kill(record.pid, signal.SIGKILL)
+    adopting.json("shell", {"command": "sh -c '(setsid true >/dev/null 2>&1 &)'"})
+    assert eventually(lambda: not zombies())
+    assert eventually(lambda: not record.running)
+    assert record.exit is not None and record.exit.code == -9
+
+
+def test_reaping_is_safe_at_any_moment_in_any_thread(adopting: Bench) -> None:
+    done = threading.Event()
+
+    def reap() -> None:
+        while not done.is_set():
+            adopting.table.reap()
+            os.kill(os.getpid(), signal.SIGCHLD)
+            done.wait(0.001)
+
+    thread = threading.Thread(target=reap)
+    thread.start()
+    try:
+        for number in range(200):
+            assert adopting.json("shell", {"command": f"sh -c 'exit {number % 100}'"})["exit_code"] == number % 100
+    finally:
+        done.set()
+        thread.join()
+    assert eventually(lambda: not zombies())
+
+
+def test_a_status_that_somebody_else_took_is_unknown(bench: Bench) -> None:
+    child = _sleeper(bench)
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitpid(child.pid, 0)
+    assert child.wait(20) == Exit(None)
+    assert child.exit() == Exit(None) and Exit(None).signal is None
+    child.discard()
+
+
+def test_without_pidfds_ends_are_noticed_and_kills_reach_everybody(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("os.pidfd_open")
+    assert bench.json("shell", {"command": "sh -c 'exit 3'"})["exit_code"] == 3
+    started = bench.start("sh -c '(setsid sh -c \"echo \\$\\$; exec sleep 600\" &); sleep 600'")
+    bench.json("process_output", {"pid": started["id"], "wait": 20})
+    pid = int(bench.json("process_output", {"pid": started["id"]})["events"][0]["data"])
+    bench.json("process_signal", {"pid": started["id"], "signal": 9})
+    assert eventually(lambda: not alive(pid) and not alive(started["pid"]))
+    assert eventually(lambda: not bench.table.find(started["id"], "ann").running)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM])
+def test_where_pidfds_are_forbidden_ends_are_noticed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr("os.pidfd_open", lambda pid: _fail(number))
+    assert bench.json("shell", {"command": "sh -c 'exit 3'"})["exit_code"] == 3
+
+
+def test_out_of_descriptors_right_after_the_start_leaves_no_process(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children_module, "_exit_descriptor", lambda pid: _fail(errno.EMFILE))
+    before = len(os.listdir("/proc/self/fd"))
+    peer = bench.peer()
+    with pytest.raises(Refusal) as caught:
+        bench.ask("shell", {"command": "sh -c 'echo $$ >pid; exec sleep 600'"}, peer=peer)
+    assert caught.value.code == "busy"
+    assert len(os.listdir("/proc/self/fd")) == before + 2
+    assert not [pid for pid in pids_in(bench.root / "pid") if alive(pid)]
+    assert not zombies()
+
+
+def test_out_of_descriptors_before_the_start_is_busy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.pipe", lambda: _fail(errno.EMFILE))
+    with pytest.raises(Refusal) as caught:
+        bench.ask("shell", {"command": "true"})
+    assert caught.value.code == "busy"
+
+
+def test_without_a_visible_proc_the_group_is_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "processes", lambda: iter(()))
+    with pytest.raises(Refusal) as caught:
+        bench.ask("shell", {"command": "sh -c 'sleep 600 & echo $!; wait'", "timeout": 0.3})
+    pid = int(caught.value.facts["stdout"])
+    assert eventually(lambda: not alive(pid))
+
+
+def test_orphans_are_adopted_on_linux_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert Children().adopt_orphans() is False
+
+
+def test_a_process_that_outlives_our_patience_is_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children_module, "PATIENCE", 0.05)
+    child = _sleeper(bench)
+    ghost = kernel.Stat(2**22 + 1, 1, 1, 1, 1, False)
+    monkeypatch.setattr(child, "family", lambda: [ghost])
+    assert child.kill() is False
+    assert child.wait(5) is not None
+    child.discard()
+
+
+def test_only_the_very_process_is_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger = subprocess.Popen(["sleep", "600"])
+    try:
+        line = kernel.stat(stranger.pid)
+        assert line is not None
+        earlier = kernel.Stat(line.pid, line.parent, line.group, line.session, line.started - 1, False)
+        kernel.send(earlier, signal.SIGKILL)
+        monkeypatch.delattr("os.pidfd_open")
+        kernel.send(earlier, signal.SIGKILL)
+        assert stranger.poll() is None
+        kernel.send(line, signal.SIGKILL)
+        assert stranger.wait() == -9
+        kernel.send(line, signal.SIGKILL)
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_name_with_parentheses_does_not_confuse_the_table(tmp_path: Path) -> None:
+    program = tmp_path / ") R 1 (x"
+    program.symlink_to("/bin/sleep")
+    process = subprocess.Popen([str(program), "600"])
+    try:
+        assert eventually(lambda: b") R 1 (x" in Path(f"/proc/{process.pid}/stat").read_bytes())
+        line = kernel.stat(process.pid)
+        assert line is not None and line.parent == os.getpid()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_supervisor_has_no_thread_until_it_has_work() -> None:
+    before = threading.active_count()
+    supervisor = Supervisor()
+    assert threading.active_count() == before
+    supervisor.close()
+    supervisor.soon(lambda: pytest.fail("it is closed"))
+    assert threading.active_count() == before
+
+
+def test_timers_run_in_order_and_cancelled_ones_never(caplog: pytest.LogCaptureFixture) -> None:
+    supervisor, ran, done = Supervisor(), [], threading.Event()
+    supervisor.after(0.06, lambda: (ran.append("late"), done.set()))
+    supervisor.after(0.03, lambda: ran.append("early"))
+    supervisor.after(0.04, lambda: ran.append("never")).cancel()
+    supervisor.after(0.0, lambda: 1 / 0)
+    assert done.wait(20)
+    assert ran == ["early", "late"]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    supervisor.close()
+
+
+def test_cancelled_timers_do_not_pile_up() -> None:
+    supervisor = Supervisor()
+    for _ in range(2000):
+        supervisor.after(600, lambda: None).cancel()
+    assert len(supervisor._timers) < 200
+    supervisor.close()
+
+
+def test_only_so_many_held_pipes_are_kept_open(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox_server.process.pipes._DRAINED", 2)
+    answer = SimpleNamespace(pids=[])
+    for _ in range(3):
+        answer.pids.append(int(bench.json("shell", {"command": "sh -c 'yes & echo $! >&2'"},
+                                          limits={"max_output_bytes": 10})["stderr"]))  # fmt: skip
+    # The first one's pipes were closed for the later ones', so its writing ended it.
+    assert eventually(lambda: not alive(answer.pids[0]))
+    assert alive(answer.pids[2])
+
+
+def _sleeper(bench: Bench) -> Child:
+    cwd = os.open(bench.root, os.O_RDONLY)
+    try:
+        return bench.table._children.start(
+            Launch("/bin/sleep", ("sleep", "600"), cwd, str(bench.root), {}), "0" * 32
+        )  # fmt: skip
+    finally:
+        os.close(cwd)
+
+
+def _fail(number: int) -> int:
+    raise OSError(number, os.strerror(number))
