@@ -6,7 +6,7 @@ Outputs: ``sandbox_sdk/_contract.py`` (what the client knows), ``docs/endpoints.
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -136,15 +136,11 @@ def compatibility() -> str:
 
 def _deviations() -> Mapping[str, Mapping[str, str]]:
     """File of vectors -> case -> reason, as the tests that replay them hold it."""
-    path = ROOT / "tests/support/deviations.py"
-    if not path.exists():
-        return {}
-    spec = importlib.util.spec_from_file_location("deviations", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    found: Mapping[str, Mapping[str, str]] = module.all_deviations()
+    found: dict[str, dict[str, str]] = runpy.run_path(str(ROOT / "tests/support/deviations.py"))["all_deviations"]()
+    client: dict[str, str] = runpy.run_path(str(ROOT / "tests/sdk/deviations.py"))["DEVIATIONS"]
+    for vector, reason in client.items():
+        file, _, case = vector.partition(":")
+        found.setdefault(file, {})[case] = reason
     return found
 
 

@@ -84,6 +84,7 @@ def _without_async_only(source: str) -> str:
     text = "".join(kept)
     text = re.sub(r"\n{4,}", "\n\n\n", text)
     text = re.sub(r"\n{3,}(?=[ \t])", "\n\n", text)  # inside a class
+    text = re.sub(r"^(class .*:\n)\n+", r"\1", text, flags=re.MULTILINE)
     text = re.sub(r"^(class \w+)\(\w+Twins\):", r"\1:", text, flags=re.MULTILINE)
     return re.sub(r"^(class \w+\()\w+Twins, ", r"\1", text, flags=re.MULTILINE)
 

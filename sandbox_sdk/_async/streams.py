@@ -48,6 +48,7 @@ class AsyncOutputStream:
         self._reader: FramedCourse | EventCourse | None = None
         self._pending: deque[Event] = deque()
         self._closed = False
+        self._receiving = False
 
     @property
     def pid(self) -> int | None:
@@ -101,9 +102,12 @@ class AsyncOutputStream:
         await self._release()
 
     async def _release(self) -> None:
-        response, self._response, self._body = self._response, None, None
-        if response is not None:
-            close_socket(response)
+        response = self._response
+        if response is None:
+            return
+        close_socket(response)
+        if not self._receiving:  # else whoever is receiving wakes up now, and comes here again
+            self._response = self._body = None
             await response.aclose()
 
     async def _open(self) -> None:
@@ -129,16 +133,20 @@ class AsyncOutputStream:
             return  # closed meanwhile
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise CommandTimeoutError("the command did not end in time", endpoint=self._call.endpoint)
+        self._receiving = True
         try:
             self._pending.extend(self._reader.feed(await anext(self._body)))
+            return
         except StopAsyncIteration:
-            raise await self._interrupted("the body ended") from None
+            what = "the body ended"
         except (httpx.TransportError, httpx.StreamError) as error:
-            if self._closed:
-                return  # another thread has had enough
-            raise await self._interrupted(str(error) or type(error).__name__) from None
+            what = str(error) or type(error).__name__
         except MalformedStreamError as error:
             raise protocol_error(f"the stream is malformed: {error}", 200, self._call.endpoint) from None
+        finally:
+            self._receiving = False
+        if not self._closed:  # nobody has had enough
+            raise await self._interrupted(what)
 
     async def _interrupted(self, what: str) -> StreamInterruptedError:
         gone = not await self._connection.alive()

@@ -87,8 +87,10 @@ class AsyncCode(AsyncCodeTwins):
     async def run(self, code: str, language: str = "python", *, timeout: float | None = None) -> CodeResult:
         """Run a piece of code to its end."""
         patience = calls.DEFAULT_CODE_SECONDS if timeout is None else timeout
-        call = call("code_run", CodeResult.from_wire, patience=patience, code=code, language=language, timeout=timeout)
-        return await self._connection.send(call)
+        request = call(
+            "code_run", CodeResult.from_wire, patience=patience, code=code, language=language, timeout=timeout
+        )
+        return await self._connection.send(request)
 
 
 @public
