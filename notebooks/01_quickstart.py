@@ -76,74 +76,17 @@ print(f"\nbelow 12 °C use follows temperature with r = {correlation(*pair):.2f}
 # %% [markdown]
 # ## Make a picture
 #
-# What the code writes stays in the sandbox. This cell draws the year as an SVG file.
+# A colleague sent `draw_year.py`. Nobody here has read it, which is fine: it goes into the sandbox, where it can read the
+# measurements and write a file, and that is all it can do.
 
 # %%
-# %%sandbox run
-import csv, datetime, os
+# %sandbox upload data/draw_year.py
 
-with open("in/station.csv") as file:
-    days = [{k: v if k == "date" else float(v) if v else None for k, v in row.items()} for row in csv.DictReader(file)]
-
-LEFT, WIDTH, TOP, HIGH, BARS = 56, 800, 64, 190, 310
-INK, SOFT, RED, SUN, USE = "#1f2933", "#7b8794", "#c2410c", "#e3a008", "#64748b"
-
-
-def x(index):
-    return LEFT + WIDTH * index / (len(days) - 1)
-
-
-def y(celsius):
-    return TOP + HIGH * (32 - celsius) / 44
-
-
-def text(x, y, words, size=12, fill=SOFT, anchor="start", more=""):
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{fill}" text-anchor="{anchor}" {more}>{words}</text>'
-
-
-svg = [text(LEFT, 32, "A year at the station", 20, INK, more='font-weight="600"')]
-svg.append(text(LEFT, 52, "daily mean temperature with its range, °C; below: solar yield and use, kWh per day"))
-for celsius in range(-10, 31, 10):
-    svg.append(f'<path d="M{LEFT} {y(celsius):.1f}h{WIDTH}" stroke="#e4e7eb"/>')
-    svg.append(text(LEFT - 10, y(celsius) + 4, celsius, anchor="end"))
-
-runs, run = [], []  # a missing reading breaks the line
-for index, day in enumerate(days):
-    if day["t_mean_c"] is None:
-        runs, run = runs + [run], []
-    else:
-        run = run + [(index, day)]
-for run in filter(None, runs + [run]):
-    upper = [f'{x(i):.1f},{y(day["t_max_c"]):.1f}' for i, day in run]
-    lower = [f'{x(i):.1f},{y(day["t_min_c"]):.1f}' for i, day in reversed(run)]
-    middle = [f'{x(i):.1f},{y(day["t_mean_c"]):.1f}' for i, day in run]
-    svg.append(f'<polygon points="{" ".join(upper + lower)}" fill="{RED}" opacity=".18"/>')
-    svg.append(f'<polyline points="{" ".join(middle)}" fill="none" stroke="{RED}" stroke-width="1.4"/>')
-
-tallest = 48
-for kwh in (0, 20, 40):
-    height = BARS + 110 * (1 - kwh / tallest)
-    svg.append(f'<path d="M{LEFT} {height:.1f}h{WIDTH}" stroke="#e4e7eb"/>' + text(LEFT - 10, height + 4, kwh, anchor="end"))
-for month in range(1, 13):
-    rows = [day for day in days if int(day["date"][5:7]) == month]
-    middle = LEFT + WIDTH * (month - 0.5) / 12
-    for offset, name, colour in ((-20, "pv_kwh", SUN), (2, "load_kwh", USE)):
-        values = [day[name] for day in rows if day[name] is not None]
-        height = 110 * sum(values) / len(values) / tallest
-        svg.append(f'<rect x="{middle + offset:.1f}" y="{BARS + 110 - height:.1f}" width="18" height="{height:.1f}" rx="2" fill="{colour}"/>')
-    svg.append(text(middle, BARS + 128, datetime.date(2025, month, 1).strftime("%b"), anchor="middle"))
-for offset, words, colour in ((0, "solar yield", SUN), (100, "used", USE)):
-    svg.append(f'<rect x="{LEFT + 650 + offset}" y="{BARS - 22}" width="11" height="11" rx="2" fill="{colour}"/>')
-    svg.append(text(LEFT + 666 + offset, BARS - 12, words))
-
-os.makedirs("out", exist_ok=True)
-with open("out/plot.svg", "w") as file:
-    file.write('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 460" font-family="system-ui, sans-serif">')
-    file.write('<rect width="900" height="460" rx="10" fill="#fff"/>' + "\n".join(svg) + "</svg>")
-print("out/plot.svg is", os.path.getsize("out/plot.svg"), "bytes")
+# %%
+# %sandbox run python3 draw_year.py in/station.csv out/plot.svg
 
 # %% [markdown]
-# Fetch it, and look at it here:
+# What it wrote stays in the sandbox until you fetch it:
 
 # %%
 # %sandbox download out/plot.svg
@@ -223,11 +166,15 @@ for step in range(1, 4):
 
 # %%
 # files = %sandbox ls out
-[(file.name, file.size > 10_000) for file in files]
+[file.name for file in files]
+
+# %%
+# answer = %sandbox run --quiet python3 -c "print(6 * 7)"
+int(answer.stdout)
 
 # %%
 # sandbox = %sandbox use local
-print(sandbox.files.read_text("in/station.csv").splitlines()[0])
+sandbox.files.read_text("in/station.csv").splitlines()[0]
 
 # %% [markdown]
 # ## Stop

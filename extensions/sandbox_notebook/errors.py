@@ -37,7 +37,8 @@ _HINTS = {
     "too_many_processes": "%sandbox ps shows them, %sandbox kill ends one",
 }
 
-_RED, _BOLD, _OFF = "\x1b[31m", "\x1b[1m", "\x1b[0m"
+# Bold and no colour: front ends put errors on a ground of their own, on which red cannot be read.
+_BOLD, _OFF = "\x1b[1m", "\x1b[0m"
 
 
 class SandboxMagicError(Exception):
@@ -55,18 +56,18 @@ class SandboxMagicError(Exception):
     def _render_traceback_(self) -> list[str]:
         message = printable(str(self))
         if self.column < 0:
-            return [f"{_RED}{_BOLD}{message}{_OFF}", *([f"  {printable(self.hint)}"] if self.hint else [])]
+            return [f"{_BOLD}{message}{_OFF}", *([f"  {printable(self.hint)}"] if self.hint else [])]
         head = f"{message}: {self.magic} "
         place = " " * (len(head) + self.column)
         shown = printable(self.line) if len(printable(self.line)) == len(self.line) else self.line
-        return [f"{_RED}{_BOLD}{message}{_OFF}: {self.magic} {shown}", f"{place}^ {printable(self.hint)}".rstrip()]
+        return [f"{_BOLD}{message}{_OFF}: {self.magic} {shown}", f"{place}^ {printable(self.hint)}".rstrip()]
 
 
 class Stopped(KeyboardInterrupt):
     """The stop button: everything remote has been dealt with, nothing else is to be shown."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"{_RED}KeyboardInterrupt{_OFF}: {printable(str(self))}"]
+        return [f"{_BOLD}KeyboardInterrupt{_OFF}: {printable(str(self))}"]
 
 
 # Tools that look for the name of the exception find the one that they know.

@@ -67,7 +67,7 @@ class SandboxMagics(Magics):
         if not bare:
             return outcome.value
         if outcome.shown is not None:
-            display(outcome.shown)  # type: ignore[no-untyped-call]
+            display(outcome.shown)
         return None
 
     sandbox.__doc__ = docstring()

@@ -55,7 +55,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     except RuntimeError:
         from IPython.core.async_helpers import get_asyncio_loop
 
-        loop: asyncio.AbstractEventLoop = get_asyncio_loop()  # type: ignore[no-untyped-call]
+        loop: asyncio.AbstractEventLoop = get_asyncio_loop()
         return loop
 
 

@@ -24,7 +24,8 @@ _STYLES: dict[Tone, str] = {
     "strong": "font-weight:600",
     "code": "font-family:var(--jp-code-font-family,monospace);font-size:.95em",
 }
-_TABLE = "border-collapse:collapse;margin:.3em 0;border:0"
+_BOX = "font-size:var(--jp-ui-font-size1,13px)"
+_TABLE = "font-size:inherit;border-collapse:collapse;margin:.3em 0;border:0"
 _LINE = "border-bottom:1px solid rgba(128,128,128,.35)"
 _CELL = "padding:.2em 1.4em .2em 0;vertical-align:top;white-space:pre-wrap;border:0;background:none"
 
@@ -46,7 +47,7 @@ class Table:
     headers: Sequence[str] = ()
     right: frozenset[int] = frozenset()
     headline: Cell = field(default=Cell(""))
-    notes: Sequence[str] = ()
+    notes: Sequence[str | Cell] = ()
 
 
 def pairs(facts: Sequence[tuple[str, str]]) -> list[Row]:
@@ -64,7 +65,7 @@ def as_text(table: Table) -> str:
     if rows:
         body = columns(rows, table.right)
         parts.append("\n".join(f"  {line}" for line in body.splitlines()) if table.headline.text else body)
-    parts += [line for note in table.notes for line in wrapped(printable(note))]
+    parts += [line for note in table.notes for line in wrapped(_plain(note))]
     return "\n".join(parts)
 
 
@@ -80,8 +81,10 @@ def as_html(table: Table) -> str:
         )
         thead = f'<thead><tr style="background:none">{head}</tr></thead>' if head else ""
         parts.append(f'<table style="{_TABLE}">{thead}<tbody>{body}</tbody></table>')
-    parts += [f'<div style="margin:.3em 0;{_STYLES["dim"]}">{_escaped(note)}</div>' for note in table.notes]
-    return f"<div>{''.join(parts)}</div>"
+    for note in table.notes:
+        shown = note if isinstance(note, Cell) else Cell(note, "dim")
+        parts.append(f'<div style="margin:.3em 0">{_marked(shown)}</div>')
+    return f'<div style="{_BOX}">{"".join(parts)}</div>'
 
 
 def _plain(cell: str | Cell) -> str:

@@ -82,7 +82,7 @@ def test_braces_and_dollars_reach_the_command_as_written() -> None:
         ("start --keep=yes", 'option "--keep" takes no value', "%sandbox start --keep"),
         (
             "start --isolation bublewrap",
-            '"bublewrap" is no value of "--isolation", expected one of auto, bubblewrap, landlock, process',
+            '"bublewrap" is no value of "--isolation", expected one of auto, bubblewrap, landlock, none',
             "%sandbox start --isolation bubblewrap",
         ),
         ("run --timeout soon ls", '"soon" is no positive number for "--timeout"', "%sandbox run --timeout S"),

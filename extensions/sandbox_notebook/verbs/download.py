@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import posixpath
+import shutil
+import tempfile
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
@@ -13,31 +17,47 @@ from ..results import Rows
 from ..session import Session
 from .transfers import row
 
+if TYPE_CHECKING:
+    from sandbox_sdk import Receipt
+
 
 def download(call: Invocation) -> Outcome:
-    entry, remote = call.entry(), call.parsed.text("remote")
+    remote = call.parsed.text("remote")
     name = posixpath.basename(posixpath.normpath(remote))
     local = os.path.expanduser(call.parsed.text("local") or ".")
-    target = os.path.join(local, name) if os.path.isdir(local) or local.endswith(os.sep) else local
-    if call.settings.confirm_overwrite and not call.parsed.flag("overwrite"):
-        _only_ours(call.session, target)
-    progress = call.progress(f"downloading {name}")
+    target = os.path.normpath(os.path.join(local, name) if os.path.isdir(local) or local.endswith(os.sep) else local)
+    asked = call.settings.confirm_overwrite and not call.parsed.flag("overwrite")
+    strangers = [path for path in _files(target) if not _ours(call.session, path)] if asked else []
+    receipt = _aside(call, remote, target, strangers) if strangers else _fetch(call, remote, local)
+    for path in _files(target):
+        call.session.downloaded[os.path.realpath(path)] = _state(path)
+    return Outcome(receipt, Rows([receipt], Table([row(remote, target, receipt)])))
+
+
+def _fetch(call: Invocation, remote: str, local: str) -> Receipt:
+    progress = call.progress(f"downloading {posixpath.basename(posixpath.normpath(remote))}")
     try:
-        receipt = entry.sandbox.files.download(
+        return call.entry().sandbox.files.download(
             remote, local, progress=progress, verify="sha256" if call.parsed.flag("verify") else "size"
         )
     finally:
         progress.close()
-    for path in _files(target):
-        call.session.downloaded[os.path.realpath(path)] = _state(path)
-    target = os.path.normpath(target)
-    return Outcome(receipt, Rows([receipt], Table([row(remote, target, receipt)])))
 
 
-def _only_ours(session: Session, target: str) -> None:
-    for path in _files(target):
-        if session.downloaded.get(os.path.realpath(path)) != _state(path):
-            raise Mistake(f'"{os.path.normpath(path)}" is here already', "%sandbox download --overwrite … replaces it")
+def _aside(call: Invocation, remote: str, target: str, strangers: list[str]) -> Receipt:
+    """Fetch beside the target first: what would change a file that is not ours stays out."""
+    with tempfile.TemporaryDirectory(prefix=".sandbox-", dir=os.path.dirname(os.path.abspath(target))) as beside:
+        fresh = os.path.join(beside, os.path.basename(target))
+        receipt = _fetch(call, remote, fresh)
+        for path in strangers:
+            new = os.path.join(fresh, os.path.relpath(path, target)) if os.path.isdir(fresh) else fresh
+            if os.path.exists(new) and not (os.path.isfile(new) and filecmp.cmp(new, path, shallow=False)):
+                raise Mistake(f'"{path}" is here already', "%sandbox download --overwrite … replaces it")
+        for new in _files(fresh):
+            final = os.path.normpath(os.path.join(target, os.path.relpath(new, fresh)))
+            os.makedirs(os.path.dirname(final) or ".", exist_ok=True)
+            shutil.move(new, final)
+    return receipt
 
 
 def _files(target: str) -> Iterator[str]:
@@ -47,6 +67,10 @@ def _files(target: str) -> Iterator[str]:
             yield from (os.path.join(directory, name) for name in names)
     elif os.path.lexists(target):
         yield target
+
+
+def _ours(session: Session, path: str) -> bool:
+    return session.downloaded.get(os.path.realpath(path)) == _state(path)
 
 
 def _state(path: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..grammar import Mistake, nearest
 from ..invocation import Invocation, Outcome
-from ..render import SIGNS, Cell, Row, Table, pairs
+from ..render import Cell, Row, Table, pairs
 from ..results import Answer, Shown
 from ..text import size
 
@@ -66,7 +66,7 @@ def _overview(found: Capabilities) -> Table:
         allowed,
         headline=Cell(f"{len(allowed)} of {len(found.endpoints)} endpoints are allowed to you"),
         notes=[
-            *(f"{SIGNS['bad']} {why}: {', '.join(names)}" for why, names in sorted(denied.items())),
+            *(Cell(f"{why}: {', '.join(names)}", "bad") for why, names in sorted(denied.items())),
             "%sandbox caps ENDPOINT shows its limits and paths",
         ],
     )

@@ -26,6 +26,8 @@ from ..results import Rows
 from ..session import Entry
 from .transfers import row
 
+_COMPARED = 16 << 20
+
 
 def upload(call: Invocation) -> Outcome:
     entry = call.entry()
@@ -74,7 +76,7 @@ def _one(call: Invocation, entry: Entry, source: str) -> Receipt:
             try:
                 receipt = send(False)
             except (ConflictError, PolicyDeniedError, TransferError) as error:
-                _only_ours(entry, list(_in_the_way(error, target)), error)
+                _only_ours(entry, dict(_in_the_way(error, source, target)), error)
                 receipt = send(True)
     finally:
         progress.close()
@@ -83,31 +85,38 @@ def _one(call: Invocation, entry: Entry, source: str) -> Receipt:
     return receipt
 
 
-def _in_the_way(error: SandboxError, target: str) -> Iterable[str]:
-    """The targets that exist already, where that is what went wrong."""
+def _in_the_way(error: SandboxError, source: str, target: str) -> Iterable[tuple[str, str]]:
+    """The targets that exist already, where that is what went wrong, and what would go there."""
     if isinstance(error, TransferError):
-        return [outcome.target for outcome in error.outcomes if _exists(outcome.error)]
-    return [target] if _exists(error) else []
+        return [(outcome.target, outcome.source) for outcome in error.outcomes if _exists(outcome.error)]
+    return [(target, source)] if _exists(error) else []
 
 
 def _exists(error: SandboxError | None) -> bool:
     return isinstance(error, ServerAPIError) and error.code == "file_exists"
 
 
-def _only_ours(entry: Entry, paths: list[str], error: SandboxError) -> None:
-    if not paths:
+def _only_ours(entry: Entry, there: dict[str, str], error: SandboxError) -> None:
+    """Let go on when everything in the way (remote path → local file) is ours, or the same anyway."""
+    if not there:
         raise error
-    for path in paths:
-        try:
-            info = entry.sandbox.files.stat(path)
-        except (PolicyDeniedError, EndpointNotAvailableError):
-            ours = entry.uploaded(path)  # nobody may look, so what we remember must do
-        except NotFoundError:
-            ours = True
-        else:
-            ours = entry.uploaded(path, info.size, info.modified)
-        if not ours:
+    for path, source in there.items():
+        if not _ours(entry, path, source):
             raise Mistake(f'"{path}" is in the sandbox already', "%sandbox upload --overwrite … replaces it") from error
+
+
+def _ours(entry: Entry, path: str, source: str) -> bool:
+    files = entry.sandbox.files
+    try:
+        info = files.stat(path)
+        if entry.uploaded(path, info.size, info.modified):
+            return True
+        with open(source, "rb") as file:
+            return info.size == os.path.getsize(source) <= _COMPARED and files.read(path) == file.read()
+    except (PolicyDeniedError, EndpointNotAvailableError):
+        return entry.uploaded(path)  # nobody may look, so what we remember must do
+    except NotFoundError:
+        return True
 
 
 def _files(receipt: Receipt, target: str) -> Iterable[tuple[str, Receipt]]:
