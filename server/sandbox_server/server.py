@@ -82,8 +82,8 @@ class SandboxServer:
         _check_open(settings, self.policy)
         if self.policy.require_landlock:
             raise ConfigurationError(
-                "policy.require_landlock: this version cannot hold path rules by the kernel yet; remove the key, or run "
-                "the server in a sandbox of its own"
+                "policy.require_landlock: this version cannot hold path rules by the kernel yet; "
+                "remove the key, or run the server in a sandbox of its own"
             )
         if not os.path.isdir(self.policy.base_dir):
             raise ConfigurationError(
