@@ -42,7 +42,7 @@ class DenyRules:
                 self._runs.append(_run_of_components(text))
             elif text:
                 names.append(_joined(_pieces(text, "[^/]"), "[^/]", groups))
-        self._names = re.compile(f"/(?:{'|'.join(names)})(?=/|\\Z)", re.DOTALL).search if names else None
+        self._names = re.compile(f"/(?=[^/])(?:{'|'.join(names)})(?=/|\\Z)", re.DOTALL).search if names else None
         self.configured = bool(names or self._runs)
         self.whole_paths = bool(self._runs)  # some pattern looks at more than one component
 

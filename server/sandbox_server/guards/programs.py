@@ -37,7 +37,8 @@ class Program:
     @property
     def forbidden(self) -> bool:
         """Whether it lies where only the kernel's own files are."""
-        return any((place + "/").startswith(_FORBIDDEN) for place in (*self.places, self.file))
+        ways = (*self.places, *map(_canonical, self.places), self.file)
+        return any((way + "/").startswith(_FORBIDDEN) for way in ways)
 
 
 class SearchPath:
@@ -49,14 +50,14 @@ class SearchPath:
     def file(self, name: str) -> str:
         """The file that a bare name stands for; "" when none."""
         found = self._find(name)
-        return os.path.realpath(found) if found else ""
+        return _real(found) if found else ""
 
     def program(self, word: str, directory: str) -> Program:
         """What a command's first word means when the command runs in a directory."""
         given = os.path.normpath(os.path.join(directory, word)) if "/" in word else self._find(word)
         if not given:
             return Program(word, (), "")
-        file = os.path.realpath(given)
+        file = _real(given)
         return Program(word, (given, *_way(given)), file if _mode(file) else "")
 
     def _find(self, name: str) -> str:
@@ -102,7 +103,7 @@ class ProgramRule:
     def _is_target(self, program: Program) -> bool:
         if self._glob is not None or program.is_link or not program.file:
             return False
-        return program.file == (os.path.realpath(self._text) if self._is_path else self._search.file(self._text))
+        return program.file == (_real(self._text) if self._is_path else self._search.file(self._text))
 
 
 def _way(path: str) -> list[str]:
@@ -111,21 +112,29 @@ def _way(path: str) -> list[str]:
     while len(way) < _MOST_LINKS:
         try:
             text = os.readlink(path)
-        except (OSError, ValueError):
+        except OSError:
             break
         path = os.path.normpath(os.path.join(os.path.dirname(path), text))
         way.append(path)
     return way
 
 
+def _real(path: str) -> str:
+    """All links resolved, as far as we may look."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return path
+
+
 def _canonical(path: str) -> str:
     """The path with its directory resolved, so that /bin/ls and /usr/bin/ls are one; the last component stays."""
-    return os.path.join(os.path.realpath(os.path.dirname(path)), _base(path))
+    return os.path.join(_real(os.path.dirname(path)), _base(path))
 
 
 def _resolved_start(pattern: str) -> str:
     start, _, _ = re.split(r"[*?[]", pattern, maxsplit=1)[0].rpartition("/")
-    return os.path.realpath(start or "/").rstrip("/") + pattern[len(start) :]
+    return _real(start or "/").rstrip("/") + pattern[len(start) :]
 
 
 def _base(path: str) -> str:
@@ -136,5 +145,5 @@ def _mode(path: str) -> int:
     """The file type and permissions; 0 when there is no such file."""
     try:
         return os.stat(path).st_mode
-    except (OSError, ValueError):
+    except OSError:
         return 0

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from sandbox_server.access import PathRule
 from sandbox_server.guards import paths as paths_module
 from sandbox_server.guards import replace as replace_module
 from sandbox_server.guards import tree as tree_module
-from sandbox_server.guards.paths import Location, PathGuard
+from sandbox_server.guards.paths import Location, PathGuard, PathGuards
 from sandbox_server.messages import Refusal
 
 from .conftest import GuardOf
@@ -880,3 +881,26 @@ def test_what_is_written_at_once_is_seen_by_the_next_reader(guard: PathGuard, ba
         thread.join()
     assert seen <= set(contents)
     assert names(base) == ["f"]
+
+
+def test_a_sweep_passes_over_what_it_may_not_read(
+    guards: PathGuards, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("closed", "open"):
+        (base / name).mkdir()
+        (base / name / ".nsb-1.part").write_text("x")
+    down = tree_module.Cursor.down
+
+    def closed(cursor: tree_module.Cursor, name: str) -> None:
+        if name == "closed":
+            raise PermissionError(errno.EACCES, "no")
+        down(cursor, name)
+
+    monkeypatch.setattr(tree_module.Cursor, "down", closed)
+    assert guards.sweep() == 1
+    assert names(base / "closed") == [".nsb-1.part"]
+    with guards.of(PathRule(deny=("x",))).locate(".", "read") as location, location.child("open") as child:
+        child.remove()
+    (base / "d/closed").mkdir(parents=True)
+    with guards.of(PathRule(deny=("x",))).locate("d", "delete") as location, pytest.raises(PermissionError):
+        location.remove()
