@@ -89,7 +89,10 @@ def test_healthcheck_tells_a_running_server_from_a_missing_one(archive, tmp_path
     with serving(command, tmp_path) as url:
         port = url.rpartition(":")[2]
         assert subprocess.run([*command, "healthcheck", "--port", port]).returncode == 0
-    assert subprocess.run([*command, "healthcheck", "--port", port, "--timeout", "0.5"]).returncode == 1
+    with socket.socket() as bound:  # a port that is taken, and that nobody listens on
+        bound.bind(("127.0.0.1", 0))
+        port = str(bound.getsockname()[1])
+        assert subprocess.run([*command, "healthcheck", "--port", port, "--timeout", "0.5"]).returncode == 1
 
 
 @pytest.mark.finding("R-B4")
