@@ -64,18 +64,18 @@ class LocalSandbox:
 
         Where nothing runs any more, only the files go; a second call does nothing.
         """
+        mine = self.process is not None and os.getpid() == self.owner
+        if mine:
+            self.let_go()
         if self.running:
             if remove:
                 self.box.end()
-            self._signal(signal.SIGTERM)
-            if not self._ended():
-                self._signal(signal.SIGKILL)  # bubblewrap, or a plain server, dies with its parent
-                self._ended()
+            # When the supervisor is killed, bubblewrap or a plain server dies with its parent.
+            _ = self._ended_by(signal.SIGTERM) or self._ended_by(signal.SIGKILL)
         if (remove or not self.kept) and self.box.try_lock():
             self.box.remove()
             self.box.unlock()
-        if self.process is not None and os.getpid() == self.owner:
-            self.let_go()
+        if self.process is not None and mine:
             self.process.wait()
 
     def let_go(self) -> None:
@@ -84,26 +84,31 @@ class LocalSandbox:
             if pipe is not None:
                 pipe.close()
 
-    def _signal(self, number: signal.Signals) -> None:
-        """Signal the supervisor, and nobody who has got its process id meanwhile: while the box is locked, it lives."""
-        pid, _ = self.box.supervisor()
-        with contextlib.suppress(ProcessLookupError):
-            if pid and hasattr(os, "pidfd_open"):
-                descriptor = os.pidfd_open(pid)
-                try:
-                    if self.running:
-                        signal.pidfd_send_signal(descriptor, number)
-                finally:
-                    os.close(descriptor)
-            elif pid:
-                os.kill(pid, number)
-
-    def _ended(self) -> bool:
-        deadline = time.monotonic() + STOP_SECONDS
+    def _ended_by(self, number: signal.Signals) -> bool:
+        """Signal the supervisor, as soon as it has said who it is, and wait for its end."""
+        deadline, sent = time.monotonic() + STOP_SECONDS, False
         while self.running:
             if time.monotonic() > deadline:
                 return False
+            sent = sent or self._signal(number)
             time.sleep(POLL_SECONDS)
+        return True
+
+    def _signal(self, number: signal.Signals) -> bool:
+        """Signal the supervisor, and nobody who has got its process id meanwhile: while the box is locked, it lives."""
+        pid, _ = self.box.supervisor()
+        if not pid:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            if not hasattr(os, "pidfd_open"):
+                os.kill(pid, number)
+                return True
+            descriptor = os.pidfd_open(pid)
+            try:
+                if self.running:
+                    signal.pidfd_send_signal(descriptor, number)
+            finally:
+                os.close(descriptor)
         return True
 
 
