@@ -20,10 +20,15 @@ FAILED, USAGE, REFUSED, WARNED = 1, 2, 3, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; answers the exit code. No subcommand at all means ``serve``."""
+    """Run one subcommand; answers the exit code. No subcommand at all means ``serve``.
+
+    Without `argv` this is the program itself and exits with that code: the entry of a zipapp ignores what is returned.
+    """
     arguments = sys.argv[1:] if argv is None else list(argv)
     options = _parser().parse_args(arguments or ["serve"])
     code: int = options.run(options)
+    if argv is None:
+        sys.exit(code)
     return code
 
 
