@@ -52,7 +52,6 @@ class Site:
 
 class Connection:
     __slots__ = (
-        "_id",
         "_line",
         "_section",
         "_fields",
@@ -82,7 +81,6 @@ class Connection:
         self._line: parser.RequestLine | None = None
         self._section = b""
         self._fields: parser.Fields | None = None
-        self._id = ""
 
     def take(self) -> Exchange | None:
         """The next request, if all of its head is here. After a refusal nothing more can be read."""
@@ -196,10 +194,14 @@ class Connection:
     def render_refusal(self, refusal: Refusal) -> bytes:
         """The whole answer to what `take` refused; the connection must close after it."""
         method, path = (self._line.method, self._line.path) if self._line else ("", "")
-        response = self._site.handler.refuse(
-            refusal, client=self.client, method=method, path=path, id=self._site.ids.next()
-        )
-        return render(response, close=True, bodiless=method == "HEAD")
+        try:
+            response = self._site.handler.refuse(
+                refusal, client=self.client, method=method, path=path, id=self._site.ids.next()
+            )
+            return render(response, close=True, bodiless=method == "HEAD")
+        except Exception:
+            faults.report("a refusal")
+            return b""
 
     def closes(self, exchange: Exchange, response: Response) -> bool:
         """True when this must be the last answer."""

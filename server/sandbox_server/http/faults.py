@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 
@@ -9,5 +10,6 @@ def report(where: str) -> None:
     """Print the exception being handled. Whoever serves must go on serving."""
     import traceback  # not needed by a server that is well
 
-    print(f"sandbox_server: fault in {where}", file=sys.stderr)
-    traceback.print_exc()
+    with contextlib.suppress(Exception):  # standard error may be closed, or its reader gone
+        print(f"sandbox_server: fault in {where}", file=sys.stderr)
+        traceback.print_exc()

@@ -83,18 +83,18 @@ class Reactor:
         self._now = time.monotonic()
         for descriptor, _ in events:
             connection = self._parked.get(descriptor)
-            if connection is not None:
-                try:
+            try:
+                if connection is not None:
                     self._read(connection)
-                except Aborted:
-                    self._drop(connection)
-                except Exception:
+                elif descriptor == self._wake:
+                    self._take_back()
+                elif descriptor in self._listeners:
+                    self._accept(descriptor)
+            except Exception as fault:
+                if not isinstance(fault, Aborted):
                     faults.report("the selector thread")
+                if connection is not None:
                     self._drop(connection)
-            elif descriptor == self._wake:
-                self._take_back()
-            elif descriptor in self._listeners:
-                self._accept(descriptor)
         if self._now >= self._check_at:
             self._sweep()
 
@@ -234,8 +234,12 @@ class Reactor:
 
     def _park(self, connection: Connection) -> None:
         descriptor = connection.sock.fileno()
-        self._parked[descriptor] = connection
-        self._epoll.register(descriptor, select.EPOLLIN)
+        try:
+            self._epoll.register(descriptor, select.EPOLLIN)
+        except OSError:  # the kernel has no room to watch one more
+            self._forget(connection)
+        else:
+            self._parked[descriptor] = connection
 
     def _unpark(self, connection: Connection) -> None:
         # Closing is not enough: a child being spawned may hold a copy of the descriptor for an instant.
