@@ -1,7 +1,7 @@
 """The selector thread: accepts, reads heads, keeps idle connections, answers what cannot block; workers do the rest.
 
 Sockets block; this thread passes MSG_DONTWAIT instead, so a connection changes hands without a system call. A
-connection is either in `_parked` and the epoll set, and this thread's, or it belongs to one worker, which sends it
+connection is either in `_parking`, and this thread's, or it belongs to one worker, which sends it
 back through `_returned`.
 """
 
@@ -25,6 +25,7 @@ from .connection import After, Connection, Site
 from .exchange import Exchange, Handler
 from .hosts import HostRules
 from .listeners import Accepted, Listeners
+from .parking import Parking
 from .workers import Workers
 
 _RECEIVE = 16 * 1024
@@ -55,10 +56,9 @@ class Reactor:
         self._epoll.register(self._wake, select.EPOLLIN)
         self._listeners = Listeners(self._epoll, listeners, self._turn_away)
         self._connections: set[Connection] = set()
-        self._parked: dict[int, Connection] = {}
+        self._parking = Parking(self._epoll)
         self._returned: deque[tuple[Connection, After]] = deque()
         self._now = time.monotonic()
-        self._check_at = math.inf  # no deadline is earlier
         self._grace: float | None = None  # asked for by `stop`
         self._stop_at = math.inf
 
@@ -78,11 +78,11 @@ class Reactor:
             self._close()
 
     def _turn(self) -> None:
-        timeout = -1 if self._check_at == math.inf else max(0.0, self._check_at - time.monotonic())
-        events = self._epoll.poll(timeout)
+        wake_at = min(self._parking.check_at, self._listeners.resume_at, self._stop_at)
+        events = self._epoll.poll(-1 if wake_at == math.inf else max(0.0, wake_at - time.monotonic()))
         self._now = time.monotonic()
         for descriptor, _ in events:
-            connection = self._parked.get(descriptor)
+            connection = self._parking.find(descriptor)
             try:
                 if connection is not None:
                     self._read(connection)
@@ -95,8 +95,10 @@ class Reactor:
                     faults.report("the selector thread")
                 if connection is not None:
                     self._drop(connection)
-        if self._now >= self._check_at:
-            self._sweep()
+        if self._now >= self._parking.check_at:
+            self._expire()
+        if self._now >= self._listeners.resume_at:
+            self._listeners.resume()
 
     def _read(self, connection: Connection) -> None:
         try:
@@ -150,7 +152,7 @@ class Reactor:
     def _hand_over(
         self, connection: Connection, exchange: Exchange, response: Response | None = None, unsent: bytes = b""
     ) -> None:
-        self._unpark(connection)
+        self._parking.remove(connection)
         if self._workers.submit(partial(self._work, connection, exchange, response, unsent)):
             return
         self._park(connection)
@@ -203,22 +205,16 @@ class Reactor:
         except OSError:
             self._drop(connection)
             return
-        self._expect_by(connection, self._now + self._bounds.linger_seconds)
+        self._parking.expect(connection, self._now + self._bounds.linger_seconds)
 
     def _wait(self, connection: Connection) -> None:
         bounds = self._bounds
-        self._expect_by(connection, self._now + (bounds.head_seconds if connection.buffer else bounds.idle_seconds))
+        self._parking.expect(
+            connection, self._now + (bounds.head_seconds if connection.buffer else bounds.idle_seconds)
+        )
 
-    def _expect_by(self, connection: Connection, deadline: float) -> None:
-        connection.deadline = deadline
-        if deadline < self._check_at:
-            self._check_at = deadline
-
-    def _sweep(self) -> None:
-        """Act on every deadline that has passed, and find the next."""
-        for connection in list(self._parked.values()):
-            if connection.deadline > self._now:
-                continue
+    def _expire(self) -> None:
+        for connection in self._parking.overdue(self._now):
             try:
                 if connection.lingering:
                     raise Aborted
@@ -227,29 +223,13 @@ class Reactor:
                 self._refuse(connection, refusal)
             except Aborted:
                 self._drop(connection)
-        if self._now >= self._listeners.resume_at:
-            self._listeners.resume()
-        deadlines = [connection.deadline for connection in self._parked.values()]
-        self._check_at = min([*deadlines, self._listeners.resume_at, self._stop_at])
 
     def _park(self, connection: Connection) -> None:
-        descriptor = connection.sock.fileno()
-        try:
-            self._epoll.register(descriptor, select.EPOLLIN)
-        except OSError:  # the kernel has no room to watch one more
+        if not self._parking.add(connection):
             self._forget(connection)
-        else:
-            self._parked[descriptor] = connection
-
-    def _unpark(self, connection: Connection) -> None:
-        # Closing is not enough: a child being spawned may hold a copy of the descriptor for an instant.
-        descriptor = connection.sock.fileno()
-        del self._parked[descriptor]
-        self._epoll.unregister(descriptor)
 
     def _drop(self, connection: Connection) -> None:
-        if connection.sock.fileno() in self._parked:
-            self._unpark(connection)
+        self._parking.remove(connection)
         self._forget(connection)
 
     def _forget(self, connection: Connection) -> None:
@@ -268,8 +248,7 @@ class Reactor:
             if crowded:
                 self._refuse(connection, Refusal("busy", "too many connections, try again"))
             else:
-                self._expect_by(connection, self._now + self._bounds.head_seconds)
-        self._check_at = min(self._check_at, self._listeners.resume_at)
+                self._parking.expect(connection, self._now + self._bounds.head_seconds)
 
     def _turn_away(self, accepted: Accepted) -> None:
         """Refuse a caller for whom there is no room, and no time either."""
@@ -282,12 +261,11 @@ class Reactor:
 
     def _begin_stop(self, grace: float) -> None:
         self._stop_at = min(self._stop_at, self._now + grace)
-        self._check_at = min(self._check_at, self._stop_at)
         if self._site.stopping:
             return
         self._site.stopping = True
         self._listeners.close()
-        for connection in list(self._parked.values()):
+        for connection in self._parking.all():
             if not (connection.buffer or connection.lingering):
                 self._drop(connection)
         for announce in self._on_stop:
@@ -298,13 +276,12 @@ class Reactor:
 
     def _cut_off(self) -> None:
         """Close what is still open, so that workers wake up and let go of what they hold."""
-        for connection in list(self._parked.values()):
+        for connection in self._parking.all():
             self._drop(connection)
         for connection in list(self._connections):
             with contextlib.suppress(OSError):
                 connection.sock.shutdown(socket.SHUT_RDWR)
         self._stop_at = time.monotonic() + _CUT_SECONDS
-        self._check_at = self._stop_at
         while self._connections and self._now < self._stop_at:
             self._turn()
 
