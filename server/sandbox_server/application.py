@@ -16,7 +16,7 @@ from .auth import Authenticator
 from .call import Call
 from .catalogue import Endpoint
 from .limits import Limits
-from .messages import Aborted, Headers, Refusal, Request, Response, json_response
+from .messages import Aborted, Headers, Refusal, Request, Response, json_response, run_all
 from .services import Rules, Services
 
 log = logging.getLogger("sandbox_server")
@@ -34,6 +34,12 @@ _OS_ERRORS: dict[int, tuple[str, str]] = {
     errno.ENOTEMPTY: ("file_exists", "the target directory is not empty"),
     errno.ENOSPC: ("no_space", "no space left on the device"),
     errno.EDQUOT: ("no_space", "the disk quota is used up"),
+    errno.EFBIG: ("no_space", "the file system takes no file as large as this"),
+    errno.EMLINK: ("no_space", "the directory takes no more entries"),
+    errno.EBUSY: ("conflict", "the path is in use, as a mount point is"),
+    errno.ETXTBSY: ("conflict", "the file is a program that runs now"),
+    errno.EXDEV: ("conflict", "the two paths lie on different file systems"),
+    errno.ESTALE: ("not_found", "the file was removed meanwhile"),
     errno.EMFILE: ("busy", "out of file descriptors; try again"),
     errno.ENFILE: ("busy", "out of file descriptors; try again"),
     errno.ENOMEM: ("busy", "out of memory; try again"),
@@ -94,7 +100,7 @@ class Application:
             if inline:
                 self._close(exchange, refund=True)
                 return None
-            response = self._render(exchange, Refusal("busy", "out of processes or memory; try again"))
+            response = self._render(exchange, Refusal(*_OS_ERRORS[errno.EAGAIN]))
         except Refusal as refusal:
             response = self._render(exchange, refusal)
         except Aborted:
@@ -155,11 +161,12 @@ class Application:
     @staticmethod
     def _close(exchange: Exchange, refund: bool = False) -> None:
         """Run the deferred clean-up and free the place in the limits."""
-        while exchange.deferred:
-            exchange.deferred.pop()()
-        if exchange.leave is not None:
-            exchange.leave(refund=refund)
-            exchange.leave = None
+        try:
+            run_all(exchange.deferred)
+        finally:
+            if exchange.leave is not None:
+                exchange.leave(refund=refund)
+                exchange.leave = None
 
     def _record(self, exchange: Exchange, status: int) -> None:
         mode = exchange.grant.audit if exchange.grant else self._audit_mode(exchange)
@@ -174,14 +181,14 @@ class Application:
                 "client": request.client,
                 "identity": exchange.identity.id if exchange.identity else None,
                 "endpoint": exchange.endpoint.id if exchange.endpoint else None,
-                "method": request.method,
+                "method": cut([request.method])[0],
                 "target": None if exchange.endpoint else cut([request.path])[0],
                 "decision": "deny" if denied else "allow",
                 "status": status,
                 "code": exchange.code,
                 "rule": exchange.grant.rule if exchange.grant else None,
                 "paths": cut(call.paths) if call else [],
-                "program": call.program if call else None,
+                "program": cut([call.program])[0] if call and call.program else None,
             }
         )
 

@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ from .services import restricts_commands
 _TRUE = frozenset({"true", "yes", "1"})
 _GUARD_ORDER = {"env": 0, "command": 1, "url": 1, "path": 2, "paths": 2, "base64": 3}
 _NO_BODY: Mapping[str, Any] = {}
+_BOM = "\ufeff"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
@@ -94,7 +97,8 @@ def _body_of(endpoint: Endpoint, call: Call) -> Mapping[str, Any]:
 def parse_object(data: bytes) -> dict[str, Any]:
     """Strict JSON (RFC 8259) holding one object; repeated names, NaN and lone surrogates are refused."""
     try:
-        value = json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+        text = data.decode()  # left to itself, json would guess the encoding, and take encoded surrogates
+        value = json.loads(text.removeprefix(_BOM), object_pairs_hook=_unique, parse_constant=_no_constant)
     except RecursionError:
         raise Refusal("bad_body", "the JSON body is nested too deeply") from None
     except UnicodeDecodeError:
@@ -135,7 +139,7 @@ def _has_surrogate(value: Any) -> bool:
             stack += item.values()
         elif isinstance(item, list):
             stack += item
-        elif isinstance(item, str) and any("\ud800" <= c <= "\udfff" for c in item):
+        elif isinstance(item, str) and _SURROGATE.search(item):
             return True
     return False
 
@@ -193,13 +197,18 @@ def _number(field: Field, raw: Any, in_query: bool) -> Any:
         value = float(raw)
         if not math.isfinite(value):
             raise ValueError
-        if field.kind == "number":
-            return value
-        return int(raw) if isinstance(raw, int) else int(value)
+        return value if field.kind == "number" else _whole(raw, value)
     except (ValueError, OverflowError):
         if field.lenient:
             return field.default
         raise _invalid(field, "a whole number" if field.kind == "int" else "a number") from None
+
+
+def _whole(raw: int | float | str, value: float) -> int:
+    try:
+        return int(raw)  # exact where a float would not be
+    except ValueError:  # text such as "1.5"
+        return int(value)
 
 
 _PARSERS: Mapping[str, Callable[[Field, Any, bool], Any]] = {
@@ -225,7 +234,8 @@ def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:
         case "command":
             argv, text = value
             call.program = argv[0] if argv else ""
-            command = services.command_guard(call.grant).admit(argv, text, services.path_guard(call.grant))
+            guard, paths = services.command_guard(call.grant), services.path_guard(call.grant)
+            command = guard.admit(argv, text, paths, cwd=bound.get("cwd") or "")
             call.program = command.program or command.argv[0]
             return command
         case "path":

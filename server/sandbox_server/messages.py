@@ -110,8 +110,17 @@ class Response:
     close_connection: bool = False
 
     def close(self) -> None:
-        while self.on_close:
-            self.on_close.pop()()
+        run_all(self.on_close)
+
+
+def run_all(actions: list[Callable[[], None]]) -> None:
+    """Call and remove each, the last first. One that fails does not keep the others from running."""
+    try:
+        while actions:
+            actions.pop()()
+    finally:
+        if actions:
+            run_all(actions)
 
 
 def json_response(value: Mapping[str, Any], status: int = 200) -> Response:
