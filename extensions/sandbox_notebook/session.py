@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from .grammar import Mistake, nearest
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sandbox_sdk import Sandbox
 
 DEFAULT_NAME = "local"
+_SLACK = timedelta(milliseconds=1)
 
 
 @dataclass(slots=True)
@@ -41,10 +42,16 @@ class Entry:
     def remember(self, path: str, size: int, when: datetime | None) -> None:
         self._uploads[self._full(path)] = size, when
 
-    def uploaded(self, path: str, *facts: object) -> bool:
-        """Did an upload of ours put this there, and (where size and time are given) is it still the same?"""
+    def uploaded(self, path: str) -> bool:
+        """Did an upload of ours put this there?"""
+        return self._full(path) in self._uploads
+
+    def unchanged(self, path: str, size: int, when: datetime | None) -> bool:
+        """Is it still as an upload of ours left it? Times travel as text and as numbers, so a moment's slack."""
         known = self._uploads.get(self._full(path))
-        return known is not None and (not facts or known == facts)
+        if known is None or known[1] is None or when is None:
+            return False
+        return known[0] == size and abs(known[1] - when) < _SLACK
 
     def _full(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(self.sandbox.root, path))

@@ -21,6 +21,7 @@ class Ran:
     outputs: list[dict[str, str]] = field(default_factory=list)
     result: object = None
     error: BaseException | None = None
+    traceback: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -56,9 +57,13 @@ def shell(session_shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> I
 @pytest.fixture
 def run(shell: InteractiveShell) -> Run:
     def run_cell(source: str) -> Ran:
-        with capture_output() as captured:
+        shown: list[str] = []
+        with pytest.MonkeyPatch.context() as patch, capture_output() as captured:
+            patch.setattr(shell, "_showtraceback", lambda kind, error, lines: shown.extend(lines))
             done = shell.run_cell(source, store_history=False)
         outputs = [output.data for output in captured.outputs]
-        return Ran(captured.stdout, captured.stderr, outputs, done.result, done.error_in_exec or done.error_before_exec)
+        return Ran(
+            captured.stdout, captured.stderr, outputs, done.result, done.error_in_exec or done.error_before_exec, shown
+        )
 
     return run_cell

@@ -109,8 +109,7 @@ def test_an_assignment_shows_nothing_and_gets_the_value(shell: InteractiveShell,
 def test_an_error_is_two_lines_and_a_real_exception(run: Run, cell: str, lines: list[str]) -> None:
     done = run(cell)
     assert type(done.error).__name__ == "SandboxMagicError"
-    shown = [line for line in strip(done.stdout + done.stderr).splitlines() if line]
-    assert shown == lines
+    assert [strip(line) for line in done.traceback] == lines
 
 
 def strip(text: str) -> str:
@@ -122,13 +121,12 @@ def strip(text: str) -> str:
 def test_whole_tracebacks_can_be_asked_for(run: Run) -> None:
     done = run("%config SandboxMagics.tracebacks = True\n%sandbox ls")
     assert type(done.error).__name__ == "Mistake"
-    assert "Traceback" in done.stdout + done.stderr
-    assert "session.py" in strip(done.stdout + done.stderr)
+    assert "session.py" in strip("".join(done.traceback))
 
 
 def test_a_users_own_error_keeps_its_traceback(run: Run) -> None:
     done = run("from sandbox_sdk import NotFoundError\nraise NotFoundError('gone')")
-    assert "Traceback" in done.stdout + done.stderr
+    assert "Traceback" in strip("".join(done.traceback))
 
 
 def test_settings_can_be_read_and_set_both_ways(shell: InteractiveShell, run: Run) -> None:
@@ -210,8 +208,19 @@ def test_tab_leaves_other_lines_alone(shell: InteractiveShell) -> None:
 NESTED = "import asyncio\nasync def main():\n    return 42\n"
 
 
+OUTER = """
+async def outer():
+    coroutine = main()
+    try:
+        asyncio.run(coroutine)
+    finally:
+        coroutine.close()
+await outer()
+"""
+
+
 def test_a_nested_loop_brings_a_hint(run: Run) -> None:
-    done = run(NESTED + "async def outer():\n    coroutine = main()\n    try:\n        asyncio.run(coroutine)\n    finally:\n        coroutine.close()\nawait outer()")
+    done = run(NESTED + OUTER)
     assert isinstance(done.error, RuntimeError)
     assert "%config SandboxMagics.nested_asyncio = True" in done.stderr
     assert "hint" not in run("raise RuntimeError('something else')").stderr

@@ -25,6 +25,8 @@ def start(call: Invocation) -> Outcome:
             )
         call.session.current = name
         return Outcome(running.sandbox, _described(running, f'sandbox "{name}" is running already'))
+    if running is not None:
+        running.sandbox.kill()  # what is left of one that has ended
     from sandbox_sdk import Sandbox
 
     with warnings.catch_warnings(record=True) as raised:

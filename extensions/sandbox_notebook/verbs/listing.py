@@ -22,7 +22,7 @@ def ls(call: Invocation) -> Outcome:
     rows: list[Row] = []
     for entry in entries:
         name = entry.path.removeprefix("./").removeprefix(prefix)
-        shown: Row = [_named(entry, name), "" if entry.is_dir else size(entry.size)]
+        shown: Row = [_named(entry, name), size(entry.size) if entry.kind == "file" else ""]
         rows.append([_mode(entry), *shown, moment(entry.modified)] if call.parsed.flag("long") else shown)
     headers = ("mode", "name", "size", "modified") if call.parsed.flag("long") else ("name", "size")
     table = Table(rows, headers, frozenset({headers.index("size")}), notes=[_total(entries)])
@@ -37,7 +37,7 @@ def _mode(entry: FileEntry) -> str:
     """``-rw-r--r--``."""
     if not entry.mode:
         return ""
-    return stat.filemode(_KINDS.get(entry.type, stat.S_IFREG) | int(entry.mode, 8))
+    return stat.filemode(_KINDS.get(entry.kind, stat.S_IFREG) | int(entry.mode, 8))
 
 
 def _named(entry: FileEntry, name: str) -> Cell:
@@ -45,18 +45,18 @@ def _named(entry: FileEntry, name: str) -> Cell:
         return Cell(name + "/", "strong")
     if entry.link_target is not None:
         return Cell(f"{name} → {entry.link_target}")
-    return Cell(name if entry.type == "file" else f"{name} ({entry.type})")
+    return Cell(name if entry.kind == "file" else f"{name} ({entry.kind})")
 
 
 def _total(entries: list[FileEntry]) -> str:
     if not entries:
         return "nothing there"
-    files = [entry for entry in entries if entry.type == "file"]
+    files = [entry for entry in entries if entry.kind == "file"]
     directories = sum(entry.is_dir for entry in entries)
     parts = [count(len(files), "file")] if files or not directories else []
     parts += [count(directories, "directory", "directories")] if directories else []
     other = len(entries) - len(files) - directories
-    parts += [count(other, "other")] if other else []
+    parts += [count(other, "other", "other")] if other else []
     return f"{', '.join(parts)}, {size(sum(entry.size for entry in files))}"
 
 

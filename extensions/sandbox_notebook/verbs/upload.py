@@ -62,7 +62,7 @@ def _one(call: Invocation, entry: Entry, source: str) -> Receipt:
 
     def send(overwrite: bool) -> Receipt:
         return entry.sandbox.files.upload(
-            source,
+            source + "/" if os.path.isdir(source) else source,  # its content, wherever the target is there already
             target,
             overwrite=overwrite,
             progress=progress,
@@ -109,7 +109,7 @@ def _ours(entry: Entry, path: str, source: str) -> bool:
     files = entry.sandbox.files
     try:
         info = files.stat(path)
-        if entry.uploaded(path, info.size, info.modified):
+        if entry.unchanged(path, info.size, info.modified):
             return True
         with open(source, "rb") as file:
             return info.size == os.path.getsize(source) <= _COMPARED and files.read(path) == file.read()
