@@ -91,6 +91,11 @@ class SandboxServer:
             )
         self.audit = AuditLog(settings.audit_file)
         self.path_guards = PathGuards(self.policy.base_dir)
+        # Every allowed directory is opened now, before anybody could put a link in the place of one.
+        own = (token.identity.paths for token in self.policy.tokens)
+        for paths in (*(rule.paths for rule in self.policy.rules.values()), *own):
+            if paths is not None:
+                self.path_guards.of(paths)
         self.processes = ProcessTable()
         self.services = Services(
             catalogue=builtin(),

@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from typing import Protocol
 
 from ..call import Call
@@ -48,7 +49,7 @@ def files_upload_stream(
         )
     length = call.request.body.length if content is None else len(content)
     _check_size(call, length)
-    old = _present(path)
+    old = _present(path.stat)
     _check_conditions(call, path, old)
     fresh = demands_absence(call.request.headers)
     replacing = not fresh and overwrite is not False and call.grant.params.get("overwrite") is not False
@@ -60,7 +61,7 @@ def files_upload_stream(
         with path.replace(overwrite=replacing, durable=durable) as replacement:
             _store(call, replacement.descriptor, content, length, digest)
             if "if-match" in call.request.headers:
-                _check_conditions(call, path, _present(path))
+                _check_conditions(call, path, _present(path.stat_now))
             facts = replacement.commit(mode=bits, mtime=mtime)
     except Refusal as refusal:
         if refusal.code == "file_exists" and fresh:
@@ -142,9 +143,9 @@ def _check_size(call: Call, length: int) -> None:
         raise Refusal("payload_too_large", f"the file has {length} bytes, the limit is {limit}", limit=limit)
 
 
-def _present(path: Location) -> os.stat_result | None:
+def _present(look: Callable[[], os.stat_result]) -> os.stat_result | None:
     try:
-        return path.stat()
+        return look()
     except FileNotFoundError:
         return None
 
