@@ -90,7 +90,7 @@ def delete(path: str) -> Call[None]:
 def move(source: str, destination: str) -> Call[str]:
     return call(
         "files_move",
-        lambda data: wire.text(data, "destination", destination),
+        lambda data: wire.text(data, "path") or wire.text(data, "destination", destination),
         source=source,
         destination=destination,
     )

@@ -12,6 +12,7 @@ import os
 import socket
 import ssl
 import sys
+import traceback
 import warnings
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -183,3 +184,13 @@ def close_socket(response: httpx.Response) -> None:
     if found is not None:
         with suppress(OSError):
             found.shutdown(socket.SHUT_RDWR)
+
+
+def close_unconnected(error: BaseException | None) -> None:
+    """Close the unix socket that httpcore leaves open when it cannot connect it; only the traceback still knows it."""
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            left = frame.f_locals.get("sock")
+            if isinstance(left, socket.socket):
+                left.close()
+        error = error.__cause__

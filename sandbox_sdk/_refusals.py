@@ -47,7 +47,7 @@ _HINTS: dict[str, str] = {
     "endpoint_disabled": "discover().available() lists what is on; the rule that decided is '{rule}'",
     "not_implemented": "discover().available() lists what this server offers",
     "unknown_route": "this server does not offer it; discover().available() lists what it does",
-    "file_exists": "pass overwrite=True, or choose another name",
+    "file_exists": "choose another name, or pass overwrite=True",
     "precondition_failed": "somebody changed it meanwhile; read it again",
     "payload_too_large": "discover().limit('{endpoint}', 'max_bytes') tells the limit",
     "no_space": "delete something in the sandbox first",

@@ -16,11 +16,10 @@ from .._acompat import asleep
 from .._binding import Binding
 from .._call import Call
 from .._errors import RateLimitedError, SandboxConnectionError, ServerAPIError
-from .._http import AsyncPool, timeouts
+from .._http import AsyncPool, close_unconnected, timeouts
 from .._known import Known
 from .._refusals import error_from_response, protocol_error
 from .._sync.client import ServerClient  # async only
-from .._wire import Json
 
 T = TypeVar("T")
 
@@ -94,16 +93,20 @@ class AsyncConnection:
             attempt += 1
             await asleep(wait)
 
-    async def _exchange(self, call: Call[Any], content: Any) -> httpx.Response:
+    async def _exchange(self, call: Call[Any], content: Any, bounds: httpx.Timeout | None = None) -> httpx.Response:
         client = await self.pool.client()
         request = client.build_request(
             call.method,
             self.binding.url(call.target),
             headers={"Accept-Encoding": "identity", **self.binding.headers, **call.headers},
             content=call.body if content is None else content,
-            timeout=timeouts(self.binding, call.patience),
+            timeout=bounds or timeouts(self.binding, call.patience),
         )
-        response = await client.send(request, stream=True, follow_redirects=False)
+        try:
+            response = await client.send(request, stream=True, follow_redirects=False)
+        except httpx.ConnectError as error:
+            close_unconnected(error)
+            raise
         self.known.ours = response.headers.get("x-sandbox-server") == OUR_SERVER
         revision = response.headers.get("x-policy-revision")
         snapshot = self.known.snapshot
@@ -163,16 +166,15 @@ class AsyncConnection:
         """One quick probe of the server's health; False on any failure."""
         call = calls.health()
         try:
-            client = await self.pool.client()
-            response = await client.get(
-                self.binding.url(call.target),
-                headers=dict(self.binding.headers),
-                timeout=min(_PROBE_SECONDS, self.binding.timeout),
-                follow_redirects=False,
-            )
-            return response.is_success and call.decode(_object(response))
-        except (httpx.HTTPError, ValueError):
+            response = await self._exchange(call, None, httpx.Timeout(min(_PROBE_SECONDS, self.binding.timeout)))
+        except httpx.TransportError:
             return False
+        try:
+            return response.is_success and self.decoded(call, response, await response.aread())
+        except (httpx.TransportError, ServerAPIError):
+            return False
+        finally:
+            await response.aclose()
 
     async def ours(self) -> bool:
         """True when the server is of this project, and so offers raw transfers and framed streams."""
@@ -184,8 +186,3 @@ class AsyncConnection:
         await self.pool.aclose()
         if self._twin is not None:  # async only
             self._twin.close()
-
-
-def _object(response: httpx.Response) -> Json:
-    value = response.json()
-    return value if isinstance(value, dict) else {}

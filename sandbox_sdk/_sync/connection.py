@@ -16,10 +16,9 @@ from .._acompat import sleep
 from .._binding import Binding
 from .._call import Call
 from .._errors import RateLimitedError, SandboxConnectionError, ServerAPIError
-from .._http import Pool, timeouts
+from .._http import Pool, close_unconnected, timeouts
 from .._known import Known
 from .._refusals import error_from_response, protocol_error
-from .._wire import Json
 
 T = TypeVar("T")
 
@@ -77,16 +76,20 @@ class Connection:
             attempt += 1
             sleep(wait)
 
-    def _exchange(self, call: Call[Any], content: Any) -> httpx.Response:
+    def _exchange(self, call: Call[Any], content: Any, bounds: httpx.Timeout | None = None) -> httpx.Response:
         client = self.pool.client()
         request = client.build_request(
             call.method,
             self.binding.url(call.target),
             headers={"Accept-Encoding": "identity", **self.binding.headers, **call.headers},
             content=call.body if content is None else content,
-            timeout=timeouts(self.binding, call.patience),
+            timeout=bounds or timeouts(self.binding, call.patience),
         )
-        response = client.send(request, stream=True, follow_redirects=False)
+        try:
+            response = client.send(request, stream=True, follow_redirects=False)
+        except httpx.ConnectError as error:
+            close_unconnected(error)
+            raise
         self.known.ours = response.headers.get("x-sandbox-server") == OUR_SERVER
         revision = response.headers.get("x-policy-revision")
         snapshot = self.known.snapshot
@@ -146,16 +149,15 @@ class Connection:
         """One quick probe of the server's health; False on any failure."""
         call = calls.health()
         try:
-            client = self.pool.client()
-            response = client.get(
-                self.binding.url(call.target),
-                headers=dict(self.binding.headers),
-                timeout=min(_PROBE_SECONDS, self.binding.timeout),
-                follow_redirects=False,
-            )
-            return response.is_success and call.decode(_object(response))
-        except (httpx.HTTPError, ValueError):
+            response = self._exchange(call, None, httpx.Timeout(min(_PROBE_SECONDS, self.binding.timeout)))
+        except httpx.TransportError:
             return False
+        try:
+            return response.is_success and self.decoded(call, response, response.read())
+        except (httpx.TransportError, ServerAPIError):
+            return False
+        finally:
+            response.close()
 
     def ours(self) -> bool:
         """True when the server is of this project, and so offers raw transfers and framed streams."""
@@ -165,8 +167,3 @@ class Connection:
 
     def close(self) -> None:
         self.pool.close()
-
-
-def _object(response: httpx.Response) -> Json:
-    value = response.json()
-    return value if isinstance(value, dict) else {}
