@@ -20,9 +20,9 @@ from .listing import Entry, EntryKind
 from .location import Location
 from .openat2 import OpenAt2
 from .parts import is_part
-from .replace import Replacement, remove_stale_part
+from .replace import Replacement
 from .root import HERE, Door, Root
-from .tree import each_directory, is_directory
+from .tree import each_directory, is_directory, remove_stale_part
 from .walk import Found, walk
 from .wording import quoted
 
@@ -167,7 +167,8 @@ class PathGuard:
                 if denied(entry):
                     raise Refusal("path_denied", f"{quoted(path)} holds an entry that a rule denies; take its parts")
                 if single:
-                    self.judge_links(os.stat(entry, dir_fd=descriptor, follow_symlinks=False), path)
+                    with suppress(FileNotFoundError):
+                        self.judge_links(os.stat(entry, dir_fd=descriptor, follow_symlinks=False), path)
 
         each_directory(directory, name, path, look)
 

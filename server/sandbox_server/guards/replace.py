@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 from contextlib import suppress
 from types import TracebackType
 
 from ..messages import Refusal
-from .parts import new_part_name
+from .parts import hold_part, new_part_name
 from .wording import quoted
 
 _CANNOT_RENAME = (errno.EXDEV, errno.EPERM, errno.EBUSY)  # for example a file that is a mount point
@@ -41,9 +40,7 @@ class Replacement:
         except BaseException:
             os.close(directory)
             raise
-        # The lock ends with the process: whoever can take it has found a part that nobody writes any more.
-        with suppress(OSError):
-            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hold_part(self.descriptor)
 
     def __enter__(self) -> Replacement:
         return self
@@ -148,22 +145,6 @@ class Replacement:
 
     def _exists(self) -> Refusal:
         return Refusal("file_exists", f"{quoted(self._path)} exists; allow overwriting or choose another name")
-
-
-def remove_stale_part(directory: int, name: str) -> bool:
-    """Remove a part unless somebody still writes it; whether it is gone now."""
-    try:
-        part = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=directory)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(name, dir_fd=directory)
-    except OSError:
-        return False
-    finally:
-        os.close(part)
-    return True
 
 
 def copy_content(source: int, target: int) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..messages import Refusal
-from .parts import new_part_name
+from .parts import hold_part, is_stale, new_part_name
 from .replace import copy_content
 from .root import HERE
 
@@ -53,7 +53,8 @@ class Cursor:
         """The names of directories, and the names of everything else."""
         directories: list[str] = []
         others: list[str] = []
-        with os.scandir(self.descriptor) as entries:
+        # A directory that was removed after it was opened has no entries, not even none.
+        with suppress(FileNotFoundError), os.scandir(self.descriptor) as entries:
             for entry in entries:
                 (directories if entry.is_dir(follow_symlinks=False) else others).append(entry.name)
         return directories, others
@@ -77,6 +78,8 @@ def each_directory(
             child = waiting[-1].pop()
             try:
                 cursor.down(child)
+            except FileNotFoundError:
+                continue  # gone while we were elsewhere
             except PermissionError:
                 if not skip_unreadable:
                     raise
@@ -96,13 +99,16 @@ def remove_tree(directory: int, name: str) -> None:
         waiting = [_remove_files(cursor)]
         while names:
             if waiting[-1]:
-                names.append(waiting[-1].pop())
-                cursor.down(names[-1])
-                waiting.append(_remove_files(cursor))
+                child = waiting[-1].pop()
+                with suppress(FileNotFoundError):  # others may be removing it too
+                    cursor.down(child)
+                    names.append(child)
+                    waiting.append(_remove_files(cursor))
             else:
                 waiting.pop()
                 cursor.up()
-                os.rmdir(names.pop(), dir_fd=cursor.descriptor)
+                with suppress(FileNotFoundError):
+                    os.rmdir(names.pop(), dir_fd=cursor.descriptor)
     finally:
         cursor.close()
 
@@ -139,7 +145,7 @@ def remove_entry(directory: int, name: str) -> None:
 
 
 def move_entry(directory: int, name: str, new_directory: int, new_name: str) -> None:
-    """Rename; between file systems copy under a hidden name, put that in place, and remove the original."""
+    """Rename; between file systems copy to a hidden place, put that where it belongs, and remove the original."""
     try:
         os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=new_directory)
         return
@@ -147,14 +153,33 @@ def move_entry(directory: int, name: str, new_directory: int, new_name: str) -> 
         if error.errno != errno.EXDEV:
             raise
     part = new_part_name()
+    os.mkdir(part, 0o700, dir_fd=new_directory)
     try:
-        copy_entry(directory, name, new_directory, part)
-        os.rename(part, new_name, src_dir_fd=new_directory, dst_dir_fd=new_directory)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            remove_entry(new_directory, part)
-        raise
+        copies = os.open(part, _DIRECTORY, dir_fd=new_directory)
+        try:
+            hold_part(copies)
+            copy_entry(directory, name, copies, new_name)
+            os.rename(new_name, new_name, src_dir_fd=copies, dst_dir_fd=new_directory)
+        finally:
+            os.close(copies)
+    finally:
+        remove_tree(new_directory, part)
     remove_entry(directory, name)
+
+
+def remove_stale_part(directory: int, name: str) -> bool:
+    """Remove a part unless somebody still writes it; whether it is gone now."""
+    try:
+        part = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=directory)
+    except OSError:
+        return False
+    try:
+        if not is_stale(part):
+            return False
+        remove_entry(directory, name)
+        return True
+    finally:
+        os.close(part)
 
 
 def is_directory(directory: int, name: str) -> bool:
@@ -175,7 +200,8 @@ def _look_at(cursor: Cursor, path: str, look: Callable[[int, str, list[str]], No
 def _remove_files(cursor: Cursor) -> list[str]:
     directories, others = cursor.listing()
     for name in others:
-        os.unlink(name, dir_fd=cursor.descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=cursor.descriptor)
     return directories
 
 

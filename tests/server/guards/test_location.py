@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import socket
 import stat
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from sandbox_server.access import PathRule
+from sandbox_server.guards import parts as parts_module
 from sandbox_server.guards import paths as paths_module
 from sandbox_server.guards import replace as replace_module
 from sandbox_server.guards import tree as tree_module
@@ -598,7 +600,7 @@ def test_no_lock_on_a_file_system_without_locks(guard: PathGuard, base: Path, mo
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "no locks")
 
-    monkeypatch.setattr(replace_module.fcntl, "flock", refuse)
+    monkeypatch.setattr(parts_module.fcntl, "flock", refuse)
     write(guard, "f", b"x")
     assert names(base) == ["f"]
 
@@ -735,6 +737,69 @@ def test_paths_too_long_to_be_named_are_not_judged_by_whole_path_patterns(guard_
     _deep(base, 850)
     assert code_of(lambda: remove(guard_of(deny=["a/b"]), "deep")) == "path_denied"
     remove(guard_of(deny=["b"]), "deep")
+    assert names(base) == []
+
+
+def test_what_others_remove_meanwhile_does_not_stop_a_removal(
+    guard_of: GuardOf, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step finds its entry gone already."""
+    for name in ("rmdir", "unlink"):
+        real = getattr(os, name)
+
+        def twice(path: Any, *, real: Any = real, **options: Any) -> None:
+            real(path, **options)
+            real(path, **options)
+
+        monkeypatch.setattr(tree_module.os, name, twice)
+    (base / "d/e/f").mkdir(parents=True)
+    (base / "d/e/file").write_text("x")
+    remove(guard_of(), "d")
+    assert names(base) == []
+
+
+@pytest.mark.parametrize("gone", ["d/e/f", "d/e", "d"])
+def test_a_directory_that_vanishes_under_the_removal_counts_as_removed(
+    guard_of: GuardOf, base: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    (base / "d/e/f").mkdir(parents=True)
+    listing = tree_module.Cursor.listing
+
+    def late(cursor: tree_module.Cursor) -> Any:
+        found = listing(cursor)
+        if os.fstat(cursor.descriptor).st_ino == inode:
+            shutil.rmtree(base / gone)
+        return found
+
+    def early(cursor: tree_module.Cursor) -> Any:
+        if os.path.lexists(base / gone) and os.fstat(cursor.descriptor).st_ino == inode:
+            shutil.rmtree(base / gone)
+        return listing(cursor)
+
+    for stage in (late, early):
+        for place in ("d", "d/e", "d/e/f"):
+            (base / "d/e/f").mkdir(parents=True, exist_ok=True)
+            inode = (base / place).stat().st_ino
+            if not (gone + "/").startswith(place + "/"):
+                continue
+            with monkeypatch.context() as patched:
+                patched.setattr(tree_module.Cursor, "listing", stage)
+                remove(guard_of(), "d")
+            assert names(base) == []
+
+
+def test_a_tree_is_judged_although_entries_come_and_go(
+    guard_of: GuardOf, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base / "d/e").mkdir(parents=True)
+    (base / "d/f").write_text("x")
+    listing = tree_module.Cursor.listing
+    monkeypatch.setattr(
+        tree_module.Cursor,
+        "listing",
+        lambda cursor: ([*listing(cursor)[0], "gone"], [*listing(cursor)[1], "gone too"]),
+    )
+    remove(guard_of(hardlinks="deny"), "d")
     assert names(base) == []
 
 

@@ -460,6 +460,12 @@ def test_deny_matches_the_path_as_given_and_as_resolved(guard_of: GuardOf, base:
     assert located(guard, ".ENV") == f"{base}/.ENV"
 
 
+@pytest.mark.field(151)
+def test_field_151_a_pattern_of_a_parent_leaves_the_working_directory(guard_of: GuardOf, base: Path) -> None:
+    assert located(guard_of(deny=["..", "../x", "."]), ".") == str(base)
+    assert refused(guard_of(deny=[str(base.parent)]), ".") == "path_denied"
+
+
 @pytest.mark.finding("R2-S5")
 def test_what_lies_behind_a_denied_name_makes_no_difference(guard_of: GuardOf, base: Path) -> None:
     (base / "secret").mkdir()
@@ -565,13 +571,12 @@ def test_parts_without_a_writer_are_swept_and_others_stay(guards: PathGuards, gu
     guard_of(allow=[base / "other"])
     for place in (".", "d", "other"):
         (base / place / ".nsb-0.part").write_text("stale")
-    (base / ".nsb-dir.part").mkdir()
+    (base / ".nsb-dir.part/copied").mkdir(parents=True)
     (base / "keep.part").write_text("x")
     with guard_of().locate("f", "write") as location, location.replace() as replacement:
-        assert guards.sweep() == 3
+        assert guards.sweep() == 4
         replacement.commit()
     assert sorted(str(path.relative_to(base)) for path in base.rglob("*")) == [
-        ".nsb-dir.part",
         "d",
         "f",
         "keep.part",
