@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -13,11 +14,14 @@ from nbconvert import HTMLExporter
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "notebooks" / "01_quickstart.ipynb"
-OUT = ROOT / "out"
+OUT = ROOT / "out" / "quickstart"
 
 
 def main() -> int:
     show_sandbox()
+    if OUT.exists():
+        shutil.rmtree(OUT)
+    shutil.copytree(SOURCE.parent, OUT, ignore=shutil.ignore_patterns("*.svg", ".ipynb_checkpoints", "conftest.py"))
     notebook = nbformat.read(SOURCE, as_version=4)
     count = sum(cell.cell_type == "code" for cell in notebook.cells)
     print(f"executing {SOURCE.relative_to(ROOT)} ({count} code cells)", flush=True)
@@ -33,10 +37,9 @@ def main() -> int:
         notebook,
         timeout=120,
         kernel_name="python3",
-        resources={"metadata": {"path": str(SOURCE.parent)}},
+        resources={"metadata": {"path": str(OUT)}},
         on_cell_executed=report,
     )
-    OUT.mkdir(exist_ok=True)
     failure = None
     try:
         client.execute()

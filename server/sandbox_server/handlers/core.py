@@ -76,9 +76,7 @@ def _entry(services: Services, endpoint: Endpoint, call: Call) -> dict[str, Any]
     entry["allowed"] = True
     entry["limits"] = {name: grant.limits[name] for name in sorted(grant.configured_limits)}
     entry["defaults"] = {
-        name: value
-        for name, value in grant.limits.items()
-        if value is not None and name not in grant.configured_limits
+        name: value for name, value in grant.limits.items() if value is not None and name not in grant.configured_limits
     }
     entry["params"] = dict(grant.params)
     if endpoint.path_bearing:
