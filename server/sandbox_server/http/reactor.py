@@ -20,6 +20,7 @@ from functools import partial
 
 from ..messages import Aborted, Refusal, Response
 from . import faults, writer
+from .body import discard_now
 from .bounds import Bounds
 from .connection import After, Connection, Site
 from .exchange import Exchange, Handler
@@ -102,15 +103,15 @@ class Reactor:
 
     def _read(self, connection: Connection) -> None:
         try:
+            if connection.lingering:
+                if not discard_now(connection.sock):
+                    self._drop(connection)
+                return
             data = connection.sock.recv(_RECEIVE, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
-        except OSError:
-            data = b""
-        if connection.lingering:
-            if not data:
-                self._drop(connection)
-            return
+        except OSError as fault:
+            raise Aborted from fault
         begun = bool(connection.buffer)
         try:
             if not data:
