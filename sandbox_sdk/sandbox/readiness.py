@@ -10,7 +10,7 @@ from typing import IO
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 HEALTHY = b"HTTP/1.1 200 "
-FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.02
+FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.005
 ANSWER_SECONDS = 5.0
 
 
