@@ -1,0 +1,138 @@
+"""What breaks around a running server, and what must still be true afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.memory import MIB, peak, reset_peak
+from tests.support.server import ServerProcess, running_server, start_server
+
+
+def connect(server: ServerProcess) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), 20)
+
+
+def head(method: str, target: str, length: int, kind: str) -> bytes:
+    return (
+        f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+def until(condition, seconds: float = 20.0) -> bool:
+    """Wait for something that must come; the bound only keeps a failure from hanging."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def processes_with(mark: str) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if mark.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
+                    found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.mark.finding("R1-F3")
+def test_a_server_killed_in_mid_upload_leaves_the_old_file_and_the_next_one_sweeps_the_rest(tmp_path):
+    base, state = tmp_path / "base", tmp_path / "state"
+    base.mkdir()
+    state.mkdir()
+    (base / "data.bin").write_bytes(b"the old content")
+    server = start_server(base, state)
+    with connect(server) as sock:
+        sock.sendall(head("POST", "/files/upload-stream?path=data.bin", 64 * MIB, "application/octet-stream"))
+        sock.sendall(bytes(16 * MIB))
+        assert until(lambda: any(name.startswith(".nsb-") for name in os.listdir(base)))
+        server.process.kill()
+        server.process.wait()
+        server.process.stdout.close()
+    assert (base / "data.bin").read_bytes() == b"the old content"
+    server = start_server(base, state)
+    assert until(lambda: os.listdir(base) == ["data.bin"])
+    assert server.stop() == 0
+
+
+@pytest.mark.field(95)
+@pytest.mark.parametrize("path", ["/shell", "/shell/stream"])
+def test_field_095_a_vanished_client_takes_its_command_along(tmp_path, path):
+    mark = f"600.0{os.getpid()}"
+    with running_server(tmp_path) as server:
+        body = f'{{"command": "sleep {mark}"}}'.encode()
+        sock = connect(server)
+        sock.sendall(head("POST", path, len(body), "application/json") + body)
+        assert until(lambda: processes_with(f"sleep\0{mark}"))
+        sock.close()
+        assert until(lambda: not processes_with(f"sleep\0{mark}"))
+        assert server.request("GET", "/health").status == 200
+
+
+@pytest.mark.field(58)
+def test_field_058_a_flood_of_output_stays_bounded_and_the_server_healthy(tmp_path):
+    with running_server(tmp_path) as server:
+        server.request("POST", "/shell", {"command": "true"})
+        before = reset_peak(server.pid)
+        reply = server.request("POST", "/shell", {"command": "yes", "timeout": 10})
+        assert reply.status == 408
+        assert reply.json()["code"] == "timeout"
+        assert reply.json()["truncated"] is True
+        assert reply.json()["stdout"].startswith("y\ny\n")
+        assert peak(server.pid) - before < 160 * MIB  # the default cap of 16 MiB, decoded and encoded once
+        assert server.request("GET", "/health").status == 200
+
+
+def test_a_slow_reader_of_a_flood_holds_the_command_back_not_the_server(tmp_path):
+    with running_server(tmp_path) as server:
+        server.request("POST", "/shell", {"command": "true"})
+        before = reset_peak(server.pid)
+        body = b'{"command": "yes"}'
+        with connect(server) as sock:
+            request = head("POST", "/shell/stream", len(body), "application/json")
+            sock.sendall(request.replace(b"\r\n\r\n", b"\r\nAccept: application/vnd.docker.multiplexed-stream\r\n\r\n"))
+            sock.sendall(body)
+            for _ in range(20):  # two seconds, a little at a time
+                assert sock.recv(4096)
+                time.sleep(0.1)
+                assert server.request("GET", "/health").status == 200
+        assert peak(server.pid) - before < 16 * MIB
+
+
+def test_a_child_that_ignores_sigterm_does_not_hold_up_the_end(tmp_path):
+    mark = f"601.0{os.getpid()}"
+    with running_server(tmp_path) as server:
+        command = f"sh -c 'trap : TERM; while :; do sleep {mark}; done'"
+        assert server.request("POST", "/process/start", {"command": command}).status == 200
+        assert until(lambda: processes_with(f"sleep\0{mark}"))
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(30) == 0
+    assert processes_with(mark) == []
+
+
+@pytest.mark.field(139)
+def test_field_139_a_server_out_of_descriptors_recovers(tmp_path):
+    resource = pytest.importorskip("resource")
+    with running_server(tmp_path) as server:
+        used = len(os.listdir(f"/proc/{server.pid}/fd"))
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (used + 12, used + 12))
+        crowd = [connect(server) for _ in range(60)]
+        try:
+            reply = server.request("POST", "/shell", {"command": "true"})
+            assert reply.status in (200, 503, 0)
+        finally:
+            for sock in crowd:
+                sock.close()
+        assert until(lambda: server.request("POST", "/shell", {"command": "true"}).status == 200)
+        assert server.process.poll() is None
