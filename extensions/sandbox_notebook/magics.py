@@ -16,7 +16,7 @@ from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, default, obse
 
 from .config import SETTINGS, UI, Settings, ui_of
 from .dispatch import dispatch
-from .errors import explained
+from .errors import Stopped, explained
 from .grammar import Mistake
 from .invocation import Front, Outcome
 from .nested import allow_nested
@@ -83,6 +83,10 @@ class SandboxMagics(Magics):
                 namespace=self.namespace,
                 change=self._change,
             )
+        except KeyboardInterrupt as error:
+            if self.tracebacks or isinstance(error, Stopped):
+                raise
+            raise Stopped(f"{line.split()[0] if line.split() else 'help'} was stopped") from None
         except Exception as error:
             shown = None if self.tracebacks else explained(error, "%sandbox" if cell is None else "%%sandbox")
             if shown is None:

@@ -71,7 +71,8 @@ def main(source, target):
     print(f"read {len(days)} days", flush=True)
     year = days[0][0].year
     parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 460" font-family="system-ui, sans-serif">',
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 460" role="img" font-family="system-ui, sans-serif">',
+        f"<title>Temperature, solar yield and use in {year}</title>",
         '<rect width="900" height="460" rx="10" fill="#fff"/>',
         text(LEFT, 34, f"{year} at the station", 20, INK, weight=600),
         text(LEFT, 54, "mean temperature of each day with its range, °C; below: solar yield and use, kWh a day"),

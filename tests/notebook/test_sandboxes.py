@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from sandbox_sdk import CommandResult, Process, Receipt, Sandbox
+from sandbox_sdk import CommandResult, Files, Process, Receipt, Sandbox
 from sandbox_sdk.sandbox.local import IsolationWarning
 
 from .conftest import Run
@@ -453,3 +453,13 @@ def test_tab_completes_names_in_the_sandbox(started: Run, shell: InteractiveShel
     assert complete(shell, "%sandbox download out/plo") == ["%sandbox download out/plot.svg"]
     assert complete(shell, "%sandbox ls --in lo") == ["%sandbox ls --in local"]
     assert complete(shell, "%sandbox kill ") == ["%sandbox kill 1"]
+
+
+def test_an_interrupt_anywhere_is_one_line(started: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Files, "list", interrupted)
+    done = started("%sandbox ls")
+    assert isinstance(done.error, KeyboardInterrupt)
+    assert [strip(line) for line in done.traceback] == ["KeyboardInterrupt: ls was stopped"]

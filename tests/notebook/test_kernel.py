@@ -1,0 +1,125 @@
+"""The magics in a real kernel: output while it comes, and the stop button."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .kernels import Cell, Kernel, kernel
+
+ALIVE = (
+    "import glob\n"
+    "lines = [open(p, 'rb').read() for p in glob.glob('/proc/[0-9]*/cmdline')]\n"
+    "print(sum(b'86399' in line for line in lines))\n"
+)
+
+
+@pytest.fixture(scope="module")
+def session_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
+    folder = tmp_path_factory.mktemp("kernel")
+    environ = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), "JUPYTER_RUNTIME_DIR": str(folder / "runtime")}
+    with kernel(folder, environ) as running:
+        assert running.run("%load_ext sandbox_sdk").error is None
+        assert running.run("%sandbox start").error is None
+        yield running
+
+
+@pytest.fixture
+def cell(session_kernel: Kernel) -> Kernel:
+    return session_kernel
+
+
+def test_a_result_carries_text_and_html(cell: Kernel) -> None:
+    (data,) = cell.run("%sandbox info").data
+    assert data["text/plain"].startswith('✓ sandbox "local"')
+    assert data["text/html"].startswith("<div")
+
+
+def test_output_shows_while_the_command_runs(cell: Kernel, tmp_path: Path) -> None:
+    """The program waits for a file that is only made once its first line has been seen."""
+    go = tmp_path / "go"
+    assert cell.run(f"%sandbox start --name live --root {tmp_path}").error is None
+    program = (
+        "%%sandbox run --in live\nimport os, time\nprint('first')\n"
+        "while not os.path.exists('go'):\n    time.sleep(0.01)\nprint('second')"
+    )
+    done = cell.run(program, lambda seen: seen.stdout == "first\n", go.touch)
+    assert done.error is None and done.stdout == "first\nsecond\n"
+    assert cell.run("%sandbox stop live\n%sandbox use local").error is None
+
+
+def ready(seen: Cell) -> bool:
+    return "ready\n" in seen.stdout
+
+
+@pytest.mark.field(173)
+def test_field_173_the_stop_button_ends_the_command_in_the_sandbox(cell: Kernel) -> None:
+    done = cell.run("%%sandbox run --lang bash\necho ready\nsleep 86399\necho never", ready, cell.interrupt)
+    assert done.error is not None
+    name, message, traceback = done.error
+    assert (name, message) == ("KeyboardInterrupt", "bash cell was stopped")
+    assert len(traceback) == 1
+    assert done.stderr == 'stopped bash cell in sandbox "local"\n'
+    assert done.stdout == "ready\n"
+    assert cell.run(f"%%sandbox run\n{ALIVE}").stdout == "0\n"
+
+
+def test_stopping_reaches_what_the_command_started(cell: Kernel) -> None:
+    body = "import subprocess\nsubprocess.Popen(['sleep', '86399'])\nprint('ready')\nimport time\ntime.sleep(60)"
+    done = cell.run(f"%%sandbox run\n{body}", ready, cell.interrupt)
+    assert done.error is not None and done.error[0] == "KeyboardInterrupt"
+    assert cell.run(f"%%sandbox run\n{ALIVE}").stdout == "0\n"
+
+
+def test_a_line_can_be_stopped_as_well(cell: Kernel) -> None:
+    done = cell.run("%sandbox run bash -c 'echo ready; sleep 86399'", ready, cell.interrupt)
+    assert done.error is not None and done.error[1] == "bash was stopped"
+    assert cell.run(f"%%sandbox run\n{ALIVE}").stdout == "0\n"
+
+
+def test_stopping_to_follow_leaves_the_process_running(cell: Kernel) -> None:
+    cell.run("%sandbox run --bg bash -c 'echo ready; sleep 86399'")
+    done = cell.run("%sandbox logs -f", ready, cell.interrupt)
+    assert done.error is not None
+    assert done.error[:2] == (
+        "KeyboardInterrupt",
+        "bash -c 'echo ready; sleep 86399' goes on; only the following has ended",
+    )
+    assert cell.run(f"%%sandbox run\n{ALIVE}").stdout != "0\n"
+    assert cell.run("%sandbox kill").data[0]["text/plain"].endswith("has ended: SIGTERM")
+
+
+@pytest.mark.field(166)
+def test_field_166_output_around_an_await_is_complete_and_in_order(cell: Kernel) -> None:
+    done = cell.run(
+        "import asyncio\nprint('a')\nawait asyncio.sleep(0.01)\n%sandbox run echo b\nprint('c')\n"
+        "await asyncio.sleep(0.01)\n%sandbox run echo d"
+    )
+    assert done.error is None and done.stdout == "a\nb\nc\nd\n"
+
+
+def test_an_error_reaches_the_front_end_as_an_error(cell: Kernel) -> None:
+    done = cell.run("%sandbox download /etc/passwd")
+    assert done.error is not None
+    name, message, traceback = done.error
+    assert name == "SandboxMagicError" and message.startswith("denied: ") and len(traceback) == 2
+
+
+def test_a_mid_cell_failure_stops_the_cell(cell: Kernel) -> None:
+    done = cell.run("%sandbox run false\nprint('after')")
+    assert done.error is not None and done.error[1] == "false ended with exit code 1"
+    assert done.stdout == ""
+
+
+def test_asyncio_run_fails_with_a_hint_and_works_once_allowed(cell: Kernel) -> None:
+    source = "import asyncio\nasync def main():\n    return 42\ncoroutine = main()\nasyncio.run(coroutine)"
+    done = cell.run(source)
+    assert done.error is not None and done.error[0] == "RuntimeError"
+    assert "%config SandboxMagics.nested_asyncio = True" in done.stderr
+    done = cell.run("coroutine.close()\n%config SandboxMagics.nested_asyncio = True\nasyncio.run(main())")
+    assert done.error is None and done.data[0]["text/plain"] == "42"
+    done = cell.run("%sandbox run echo still", None)
+    assert done.stdout == "still\n"
