@@ -7,6 +7,7 @@ count is written as a line of its own.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from typing import Any
 PATH_LENGTH = 512  # characters kept of a path
 PATHS = 8  # paths kept of a request
 GENESIS = "0" * 64
+_PATIENCE = 5.0
 
 
 class AuditLog:
@@ -48,8 +50,9 @@ class AuditLog:
     def close(self) -> None:
         """Write what waits, then stop."""
         if self._thread is not None:
-            self._waiting.put(None)
-            self._thread.join(5)
+            with contextlib.suppress(queue.Full):  # nobody reads the pipe that the lines go to
+                self._waiting.put(None, timeout=_PATIENCE)
+                self._thread.join(_PATIENCE)
         if self._owned:
             os.close(self._descriptor)
 

@@ -13,7 +13,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .policy import BoundPolicy, ServerPolicy
-    from .server import Settings
+    from .settings import Settings
 
 PROGRAM = "agent-sandbox-server"
 FAILED, USAGE, REFUSED, WARNED = 1, 2, 3, 2
@@ -108,7 +108,9 @@ def _serve(options: argparse.Namespace) -> int:
     import logging
 
     from .policy import PolicyConfigError
-    from .server import ClosedByDefault, ConfigurationError, SandboxServer, bind_policy, hide_secrets
+    from .secrecy import hide
+    from .server import SandboxServer
+    from .settings import ClosedByDefault, ConfigurationError, bind_policy
 
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
     try:
@@ -121,7 +123,7 @@ def _serve(options: argparse.Namespace) -> int:
         return _fail(str(error), USAGE)
     except (PolicyConfigError, ConfigurationError) as error:
         return _fail(str(error), FAILED)
-    hide_secrets(bound)
+    hide(bound.secret_names)  # children and neighbours could read them
     for warning in bound.lint():
         logging.getLogger("sandbox_server").warning("%s: %s", warning.code, warning.message)
     for note in bound.notes():
@@ -129,11 +131,11 @@ def _serve(options: argparse.Namespace) -> int:
     for address in server.addresses:
         print(f"listening on {address}", flush=True)
     server.run()
-    return 0
+    return FAILED if server.failed else 0
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    from .server import DEFAULT_PORT, Settings
+    from .settings import DEFAULT_PORT, Settings
 
     port = options.port if options.port is not None or options.unix_socket else DEFAULT_PORT
     return Settings(
@@ -160,7 +162,7 @@ def _program_path(text: str | None) -> tuple[str, ...]:
 
 def _confine(bound: BoundPolicy, options: argparse.Namespace) -> None:
     from . import confine
-    from .server import ConfigurationError
+    from .settings import ConfigurationError
 
     try:
         writable = [os.path.dirname(os.path.abspath(options.unix_socket))] if options.unix_socket else []
@@ -184,7 +186,7 @@ def _healthcheck(options: argparse.Namespace) -> int:
 def _check_config(options: argparse.Namespace) -> int:
     from .guards.paths import PathGuards
     from .policy import PolicyConfigError
-    from .server import Settings, bind_policy
+    from .settings import Settings, bind_policy
 
     try:
         policy = _load_policy(options)

@@ -93,6 +93,21 @@ class ProcessTable:
             raise Refusal("process_not_found", f"no process '{key}' of yours; GET /process/list shows them")
         return matching[-1]
 
+    def retire(self) -> None:
+        """Start nothing more and begin to end what runs in the background. Never waits.
+
+        Commands that somebody waits for may finish: `close` comes when that has taken long enough.
+        """
+        with self._lock:
+            self._closing = True
+            running = [record for record in self._records.values() if record.running]
+        for record in running:
+            if record.child.exit() is None:
+                record.child.cause = "shutdown"
+                with suppress(PermissionError):
+                    record.child.signal(signal.SIGTERM)
+                self._supervisor.after(GRACE, partial(self._end, record))
+
     def close(self, grace: float = GRACE) -> None:
         """End everything: SIGTERM, a grace, SIGKILL. Nothing that we started survives, however it hid."""
         with self._lock:
@@ -151,6 +166,10 @@ class ProcessTable:
     def _expire(self, record: Background) -> None:
         if record.running:
             record.child.cause = "timeout"
+            self._end(record)
+
+    def _end(self, record: Background) -> None:
+        if record.running:
             destroy(record.child, self._supervisor)
 
     def _forget_old(self) -> None:

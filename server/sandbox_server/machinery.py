@@ -1,0 +1,87 @@
+"""Everything behind the sockets of one server: guards, process table, audit log, and the application over them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+
+from .application import Application
+from .audit import AuditLog
+from .auth import Authenticator
+from .catalogue import builtin
+from .guards.environment import EnvGuard
+from .guards.paths import PathGuards
+from .handlers import HANDLERS
+from .policy import BoundPolicy
+from .process.table import ProcessTable
+from .services import Services
+from .settings import ConfigurationError, Settings
+
+
+class Machinery:
+    """One per server. `close` ends the children and writes the last audit lines."""
+
+    def __init__(self, settings: Settings, policy: BoundPolicy) -> None:
+        if policy.require_landlock:
+            raise ConfigurationError(
+                "policy.require_landlock: this version cannot hold path rules by the kernel yet; "
+                "remove the key, or run the server in a sandbox of its own"
+            )
+        with contextlib.ExitStack() as stack:
+            self.path_guards = _path_guards(policy)
+            stack.callback(self.path_guards.close)
+            self.audit = _audit_log(settings.audit_file)
+            stack.callback(self.audit.close)
+            self.processes = ProcessTable()
+            stack.callback(self.processes.close)
+            self.application = self._application(settings, policy)
+            self._parts = stack.pop_all()
+
+    def close(self) -> None:
+        self._parts.close()
+
+    def _application(self, settings: Settings, policy: BoundPolicy) -> Application:
+        services = Services(
+            catalogue=builtin(),
+            rules=policy,
+            path_guards=self.path_guards,
+            environment=EnvGuard(policy.secret_names),
+            processes=self.processes,
+            child_environment=_without(settings.environ, policy.secret_names),
+            isolation=settings.isolation,
+            program_path=settings.program_path,
+            implemented=frozenset(HANDLERS),
+            has_tokens=bool(policy.tokens),
+        )
+        return Application(
+            services,
+            Authenticator(policy.tokens, policy.anonymous),
+            HANDLERS,
+            audit=self.audit,
+            audit_unrouted=policy.audit_unrouted,
+        )
+
+
+def _path_guards(policy: BoundPolicy) -> PathGuards:
+    base_dir = policy.base_dir
+    if not os.path.isdir(base_dir):
+        raise ConfigurationError(f"base directory '{base_dir}' does not exist; create it or pass --base-dir DIR")
+    guards = PathGuards(base_dir)
+    # Every allowed directory is opened now, before anybody could put a link in the place of one.
+    own = (token.identity.paths for token in policy.tokens)
+    for paths in (*(rule.paths for rule in policy.rules.values()), *own):
+        if paths is not None:
+            guards.of(paths)
+    return guards
+
+
+def _audit_log(file: str | None) -> AuditLog:
+    try:
+        return AuditLog(file)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the audit file '{file}': {error.strerror}; choose another") from None
+
+
+def _without(environ: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name not in names}

@@ -1,0 +1,79 @@
+"""How one server is set up, and what is said when it cannot be set up like that."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .catalogue import builtin
+from .policy import BoundPolicy, ServerPolicy
+from .services import PROGRAM_PATH
+
+DEFAULT_PORT = 9000
+
+
+class ConfigurationError(ValueError):
+    """The server cannot start as asked; the text says what to change."""
+
+
+class ClosedByDefault(ConfigurationError):
+    """No identity is configured and anonymous access was not asked for."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one server is set up. `environ` is read, never the process's own environment."""
+
+    policy: ServerPolicy
+    environ: Mapping[str, str]
+    base_dir: str | None = None
+    host: str | None = None
+    port: int | None = DEFAULT_PORT  # None opens no TCP port, 0 any free one
+    unix_socket: str | None = None
+    allow_anonymous: bool = False
+    allow_hosts: tuple[str, ...] = ()
+    allow_origins: tuple[str, ...] = ()
+    audit_file: str | None = None
+    isolation: str = "none"
+    program_path: tuple[str, ...] = PROGRAM_PATH
+    code_groups: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The host to bind: any, unless everybody who reaches it is let in."""
+        return self.host or ("127.0.0.1" if self.allow_anonymous else "0.0.0.0")
+
+
+def bind_policy(settings: Settings) -> BoundPolicy:
+    """The policy against this server's catalogue and environment. Raises `PolicyConfigError`."""
+    return settings.policy.bind(
+        builtin(),
+        environ=settings.environ,
+        base_dir=settings.base_dir,
+        code_groups=settings.code_groups,
+        allow_anonymous=settings.allow_anonymous,
+    )
+
+
+def check_open(settings: Settings, policy: BoundPolicy) -> None:
+    """Closed by default; anonymous callers only where no other machine and no web page can reach."""
+    if not policy.tokens and policy.anonymous is None:
+        raise ClosedByDefault(
+            "no identity is configured, so nobody could call this server; set ABX_SERVER_TOKEN (or auth.tokens in the "
+            "policy), or pass --allow-anonymous (or auth.allow_anonymous: true) to let anyone on this machine in"
+        )
+    if policy.anonymous is not None and settings.port is not None and not _is_loopback(settings.address):
+        raise ClosedByDefault(
+            f"anonymous access on '{settings.address}' would be open to the network; "
+            "bind to 127.0.0.1 or a unix socket, or configure tokens instead"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
