@@ -669,6 +669,7 @@ def test_a_tree_with_a_denied_entry_is_not_touched(guard_of: GuardOf, base: Path
     assert names(base) == ["new"]
 
 
+@pytest.mark.finding("R1-F2")
 def test_a_tree_cannot_be_moved_to_where_its_names_are_denied(guard_of: GuardOf, base: Path) -> None:
     (base / "d/secret").mkdir(parents=True)
     guard = guard_of(deny=[f"{base}/private/secret"])

@@ -20,9 +20,9 @@ RACY = {
 CONFIGURED = {
     "audit.py": {"open"},  # the audit file
     "confine.py": {"os.path.exists"},  # the interpreter's own files
+    "machinery.py": {"os.path.isdir"},  # the base directory
     "policy/reading.py": {"open"},  # the policy file
     "secrecy.py": {"open"},  # /proc/self
-    "server.py": {"os.path.isdir"},  # the base directory
 }
 
 

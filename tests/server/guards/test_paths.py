@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -549,7 +550,12 @@ def test_what_is_cached_is_found_without_the_disk(guards: PathGuards, guard: Pat
             guard.locate("f", "read", cached=True)
         return
     located(guard, "f")
-    assert located(guard, "f", cached=True) == f"{base}/f"
+    for _ in range(10_000):  # a mount or a rename anywhere makes the kernel give up; it may be asked again
+        with suppress(BlockingIOError):
+            assert located(guard, "f", cached=True) == f"{base}/f"
+            break
+    else:
+        pytest.fail("never found in the cache")
     (base / "l").symlink_to("f")
     for path in ("l", "none", "f/x"):
         with pytest.raises(BlockingIOError):
