@@ -18,6 +18,14 @@ from urllib.parse import urlencode
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+class NotStarted(AssertionError):
+    """The server ended instead of listening."""
+
+    def __init__(self, code: int, log: str) -> None:
+        super().__init__(f"the server did not start (exit code {code}):\n{log}")
+        self.code = code
+
+
 @dataclass(frozen=True)
 class Reply:
     """One answer, read to its end. `status` is 0 when the server closed the connection without one."""
@@ -105,8 +113,8 @@ def start_server(
 ) -> ServerProcess:
     """Start a server over `base_dir`; its own files (policy, log, audit lines) go to `state_dir`.
 
-    `environ` is the whole environment, so that nothing of ours leaks into the child. Raises AssertionError with the
-    server's log when it does not come up.
+    `environ` is the whole environment, so that nothing of ours leaks into the child. Raises `NotStarted` when the
+    server does not come up.
     """
     log, audit = state_dir / "server.log", state_dir / "audit.jsonl"
     command = [python, "-m", "sandbox_server", "serve", "--audit-file", str(audit)]
@@ -137,7 +145,7 @@ def start_server(
     server = ServerProcess(process, 0, str(unix_socket) if unix_socket else None, log, audit)
     if not line.startswith("listening on "):
         code = server.stop()
-        raise AssertionError(f"the server did not start (exit code {code}):\n{log.read_text()}")
+        raise NotStarted(code, log.read_text())
     if not unix_socket:
         server.port = int(line.rpartition(":")[2])
     return server

@@ -48,16 +48,20 @@ class Vector:
     def expecting(self, other: Mapping[str, Any]) -> Vector:
         """The same exchange with another expected answer."""
         answer = ("status", "response", "response_json", "response_sse", "response_text", "response_headers",
-                  "unordered", "content_type", "audit")  # fmt: skip
+                  "unordered", "content_type", "audit", "partial")  # fmt: skip
         return replace(self, facts={k: v for k, v in self.facts.items() if k not in answer} | dict(other))
 
 
 def load(*files: str) -> list[Vector]:
-    return [
-        Vector(file, json.loads(line))
-        for file in files
-        for line in (VECTORS / f"{file}.jsonl").read_text().splitlines()
-    ]
+    """The vectors of some files, without what they say about the group of agents, which is out of scope."""
+    found = []
+    for file in files:
+        for line in (VECTORS / f"{file}.jsonl").read_text().splitlines():
+            facts = json.loads(line)
+            for key in ("groups", "group_summary"):
+                facts.get("response_json", {}).get(key, {}).pop("agents", None)
+            found.append(Vector(file, facts))
+    return found
 
 
 def filled(value: Any, tmp: Path) -> Any:
@@ -149,8 +153,9 @@ def differences(vector: Vector, reply: Reply, tmp: Path) -> list[str]:
     if "content_type" in facts and not reply.headers.get("content-type", "").startswith(facts["content_type"]):
         found.append(f"content type {reply.headers.get('content-type')!r} instead of {facts['content_type']!r}")
     for name, value in facts.get("response_headers", {}).items():
-        if reply.headers.get(name) != value:
-            found.append(f"header {name} is {reply.headers.get(name)!r} instead of {value!r}")
+        actual = reply.headers.get(name, "")
+        if actual != value and not (value == "<int>" and actual.isdigit()):
+            found.append(f"header {name} is {actual!r} instead of {value!r}")
     return found
 
 
@@ -219,6 +224,8 @@ def _is(placeholder: str, value: Any) -> bool:
             return isinstance(value, str) and re.fullmatch(rf"[0-9a-f]{{{kind[3:]}}}", value) is not None
         case "base64":
             return isinstance(value, str) and base64.b64decode(value, validate=True) is not None
+        case "bool":
+            return isinstance(value, bool)
         case "array":
             return isinstance(value, list)
         case "object":

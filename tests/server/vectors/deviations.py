@@ -7,5 +7,188 @@ from __future__ import annotations
 
 from typing import Any
 
-DEVIATIONS: dict[str, str] = {}
-OURS: dict[str, dict[str, Any]] = {}
+MORE_ENDPOINTS = "our endpoints are counted too"
+LATER = "the endpoint has no handler yet, and discovery says so instead of promising it"
+NO_CONFLICT_500 = "a conflict with what is there is no fault of the server"
+NO_INPUT_500 = "malformed input is refused with 400, the same way on every endpoint"
+NOT_FOUND = "a program that is not there is no fault of the server; the refusal comes before a stream begins"
+TIMEOUT = "a timeout is 408 and carries the output so far"
+KEPT = "a finished process keeps its exit status and output for a while, whoever lists"
+AUDIT_CODE = "audit lines carry the code of the refusal"
+ANONYMOUS = "beside tokens, anonymous callers hold only the scopes that a policy writes"
+CONTENT_TYPE = "a body that calls itself something else is not read as JSON; web pages can send such bodies unasked"
+PATTERN = "a malformed pattern is found when the policy is loaded, and named"
+LINK_ITSELF = "deleting acts on the link that was named, not on its target"
+
+DEVIATIONS: dict[str, str] = {
+    "audit:denied_path_default_mode": AUDIT_CODE,
+    "audit:not_found_counts_as_denied": AUDIT_CODE,
+    "audit:server_error_counts_as_denied": NOT_FOUND,
+    "audit:unrouted_not_audited": "requests that reach no endpoint are audited too",
+    "auth:allow_anonymous_default_scopes_are_wildcard": ANONYMOUS,
+    "core:capabilities_endpoints_files_watch": LATER,
+    "core:capabilities_endpoints_pty_connect": LATER,
+    "core:capabilities_env_groups": MORE_ENDPOINTS,
+    "core:capabilities_legacy_token_env": MORE_ENDPOINTS,
+    "core:capabilities_preset_transfer_only": MORE_ENDPOINTS,
+    "core:capabilities_token_identity": MORE_ENDPOINTS,
+    "core:capabilities_unconfigured": MORE_ENDPOINTS,
+    "core:capabilities_wildcard_identity_warning": MORE_ENDPOINTS,
+    "core:head_501": "HEAD is answered like GET, without the body",
+    "core:health_double_leading_slash": "every endpoint has one spelling; a doubled slash is another path",
+    "core:unknown_route_404_before_auth": "strangers do not learn which paths exist",
+    "core:unsupported_method_501": "a wrong method is 405 with Allow, in JSON",
+    "core:wrong_method_is_404_not_405": "a wrong method is 405 with Allow, in JSON",
+    "files:body_array_nonempty_500": NO_INPUT_500,
+    "files:body_content_type_not_checked": CONTENT_TYPE,
+    "files:body_null_closes_without_response": NO_INPUT_500,
+    "files:delete_dangling_symlink_404": LINK_ITSELF,
+    "files:delete_symlink_removes_target": LINK_ITSELF,
+    "files:list_duplicate_blank_value_not_detected": "a blank duplicate is a duplicate",
+    "files:mkdir_over_file_500": NO_CONFLICT_500,
+    "files:upload_empty_content_400": "an empty file is a file",
+    "files:upload_onto_directory_500": NO_CONFLICT_500,
+    "limits:shell_timeout_cap_500": TIMEOUT,
+    "process:detail_after_list_404": KEPT,
+    "process:output_lost_after_list_404": KEPT,
+    "process:shell_argv_pattern_path_token_canonicalised": "the path that was judged is the one that the program gets",
+    "process:shell_bad_pattern_blamed_on_caller_400": PATTERN,
+    "process:shell_blank_command_500": NO_INPUT_500,
+    "process:shell_missing_executable_500": NOT_FOUND,
+    "process:shell_non_utf8_output_500": "output that is not UTF-8 is shown with replacement characters, and flagged",
+    "process:shell_timeout_500": TIMEOUT,
+    "process:shell_timeout_numeric_string": TIMEOUT,
+    "process:shell_unbalanced_quote_500": NO_INPUT_500,
+    "process:signal_exited_unreaped_200": "a process that has ended is not signalled, so no success is reported",
+    "process:start_missing_executable_500": NOT_FOUND,
+    "process:stream_blank_command_error_event": NO_INPUT_500,
+}
+
+
+def _refused(status: int, kind: str, code: str, **facts: Any) -> dict[str, Any]:
+    return {"status": status, "response_json": {"error": "<str>", "type": kind, "code": code, **facts}}
+
+
+def _timeout() -> dict[str, Any]:
+    return _refused(408, "TimeoutError", "timeout", stdout="", stderr="", truncated=False)
+
+
+def _counted(
+    groups: dict[str, tuple[int, int]], identity: dict[str, Any], warnings: list[str], preset: str = "default"
+) -> dict[str, Any]:
+    totals = {
+        "core": 4, "commands": 2, "file_ops": 13, "process": 8,
+        "terminal": 6, "system": 7, "dev_tools": 9, "browser": 8,
+    }  # fmt: skip
+    summary = {name: {"enabled": groups.get(name, (total, 0))[0], "total": total} for name, total in totals.items()}
+    return {
+        "status": 200,
+        "response_json": {
+            "api_version": 2,
+            "server_version": "<str>",
+            "groups": {name: counts["enabled"] > 0 for name, counts in summary.items()},
+            "group_summary": summary,
+            "identity": identity,
+            "policy": {"preset": preset, "revision": "<hex16>", "configured": "<bool>"},
+            "endpoints": "<object>",
+            "warnings": warnings,
+        },
+    }
+
+
+_OFF = (0, 0)
+_OPT_IN_OFF = {"dev_tools": _OFF, "browser": _OFF}
+_NOT_YET = {"enabled": True, "allowed": False, "reason": "not_implemented", "rule": None}
+_ANYONE = {"id": "anonymous", "scopes": ["*"]}
+
+
+def _audited(status: int, code: str, endpoint: str | None, method: str, paths: list[str]) -> list[dict[str, Any]]:
+    line = {"ts": "<float>", "identity": "anonymous", "endpoint": endpoint, "method": method, "decision": "deny"}
+    return [{**line, "status": status, "code": code, "paths": paths}]
+
+
+OURS: dict[str, dict[str, Any]] = {
+    "audit:denied_path_default_mode": {
+        "status": 403, "audit": _audited(403, "path_not_allowed", "files_stat", "GET", []),
+    },
+    "audit:not_found_counts_as_denied": {
+        "status": 404, "audit": _audited(404, "not_found", "files_download_stream", "GET", ["<tmp>/base/none"]),
+    },
+    "audit:server_error_counts_as_denied": {"status": 404, "audit": _audited(404, "not_found", "shell", "POST", [])},
+    "audit:unrouted_not_audited": {"status": 404, "audit": _audited(404, "unknown_route", None, "GET", [])},
+    "auth:allow_anonymous_default_scopes_are_wildcard": _refused(
+        403, "PolicyDenied", "missing_scope", endpoint="shell", scope="process:run", identity="anonymous"
+    ),
+    "core:capabilities_endpoints_files_watch": {
+        "status": 200, "response_json": {"endpoints": {"files_watch": _NOT_YET}},
+    },
+    "core:capabilities_endpoints_pty_connect": {
+        "status": 200, "response_json": {"endpoints": {"pty_connect": _NOT_YET}},
+    },
+    "core:capabilities_env_groups": _counted({}, _ANYONE, []),
+    "core:capabilities_legacy_token_env": _counted(_OPT_IN_OFF, {"id": "server", "scopes": ["*"]}, ["<str>"]),
+    "core:capabilities_preset_transfer_only": _counted(
+        {**_OPT_IN_OFF, "commands": _OFF, "file_ops": (2, 0), "process": _OFF, "terminal": _OFF, "system": _OFF},
+        _ANYONE, [], "transfer-only",
+    ),
+    "core:capabilities_token_identity": _counted(_OPT_IN_OFF, {"id": "reader", "scopes": ["files:read"]}, []),
+    "core:capabilities_unconfigured": _counted(_OPT_IN_OFF, _ANYONE, []),
+    "core:capabilities_wildcard_identity_warning": _counted(_OPT_IN_OFF, {"id": "admin", "scopes": ["*"]}, ["<str>"]),
+    "core:head_501": {
+        "status": 200,
+        "response_headers": {"content-type": "application/json; charset=utf-8", "content-length": "15"},
+    },
+    "core:health_double_leading_slash": _refused(404, "ValueError", "unknown_route"),
+    "core:unknown_route_404_before_auth": _refused(401, "AuthError", "unauthorized"),
+    "core:unsupported_method_501": {
+        **_refused(405, "ValueError", "method_not_allowed"), "response_headers": {"allow": "GET, HEAD"},
+    },
+    "core:wrong_method_is_404_not_405": {
+        **_refused(405, "ValueError", "method_not_allowed"), "response_headers": {"allow": "GET, HEAD"},
+    },
+    "files:body_array_nonempty_500": _refused(400, "ValueError", "bad_body"),
+    "files:body_content_type_not_checked": _refused(415, "ValueError", "unsupported_media_type"),
+    "files:body_null_closes_without_response": _refused(400, "ValueError", "bad_body"),
+    "files:delete_dangling_symlink_404": {
+        "status": 200, "response_json": {"path": "<tmp>/base/l", "deleted": True},
+    },
+    "files:delete_symlink_removes_target": {
+        "status": 200, "response_json": {"path": "<tmp>/base/l", "deleted": True},
+    },
+    "files:list_duplicate_blank_value_not_detected": _refused(
+        400, "ValueError", "duplicate_parameter", endpoint="files_list"
+    ),
+    "files:mkdir_over_file_500": _refused(409, "FileExistsError", "file_exists", endpoint="files_mkdir"),
+    "files:upload_empty_content_400": {
+        "status": 200, "response_json": {"path": "<tmp>/base/e", "bytes": 0, "created": True},
+    },
+    "files:upload_onto_directory_500": _refused(404, "FileNotFoundError", "not_found"),
+    "limits:shell_timeout_cap_500": _timeout(),
+    "process:detail_after_list_404": {
+        "status": 200,
+        "response_json": {"pid": "<int>", "command": "sh -c 'exit 7'", "state": "exited", "exit_code": 7},
+    },
+    "process:output_lost_after_list_404": {
+        "status": 200,
+        "response_json": {
+            "pid": "<int>", "events": [{"seq": 0, "stream": "stdout", "data": "out\n"}], "next": 1,
+            "state": "exited", "exit_code": 4, "dropped": False,
+        },
+    },
+    "process:shell_argv_pattern_path_token_canonicalised": {
+        "status": 200, "response_json": {"stdout": "alpha", "stderr": "", "exit_code": 0},
+    },
+    "process:shell_bad_pattern_blamed_on_caller_400": {"exit_code": 1},
+    "process:shell_blank_command_500": _refused(400, "ValueError", "process_invalid", endpoint="shell"),
+    "process:shell_missing_executable_500": _refused(404, "FileNotFoundError", "not_found"),
+    "process:shell_non_utf8_output_500": {
+        "status": 200,
+        "response_json": {"stdout": "\ufffd\ufffd", "stderr": "", "exit_code": 0, "encoding_errors": True},
+    },
+    "process:shell_timeout_500": _timeout(),
+    "process:shell_timeout_numeric_string": _timeout(),
+    "process:shell_unbalanced_quote_500": _refused(400, "ValueError", "command_invalid", endpoint="shell"),
+    "process:signal_exited_unreaped_200": _refused(404, "NotFoundError", "process_not_found"),
+    "process:start_missing_executable_500": _refused(404, "FileNotFoundError", "not_found"),
+    "process:stream_blank_command_error_event": _refused(400, "ValueError", "process_invalid", endpoint="shell_stream"),
+}  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 from sandbox_server.catalogue import builtin
 from sandbox_server.handlers import HANDLERS
 from tests.server.vectors.deviations import DEVIATIONS, OURS
-from tests.support.server import SYSTEM_PATH, Reply, ServerProcess, start_server
+from tests.support.server import SYSTEM_PATH, NotStarted, Reply, ServerProcess, start_server
 from tests.support.vectors import Vector, compare, differences, filled, lay_out, load, replay
 
 FILES = ("core", "auth", "files", "process", "limits", "limits_concurrency", "audit")
@@ -31,6 +31,11 @@ def is_later(vector: Vector) -> bool:
     """The endpoint has no handler yet, and the answer would have to come from one."""
     endpoint = endpoint_of(vector)
     return endpoint is not None and endpoint not in HANDLERS and vector.code not in BEFORE_THE_HANDLER
+
+
+def is_timed(vector: Vector) -> bool:
+    """What it saw depended on a pause, which a busy machine stretches."""
+    return any(step.get("sleep") for step in vector.facts.get("prelude", ()))
 
 
 def server_key(vector: Vector) -> str:
@@ -53,18 +58,19 @@ class Servers:
         self._key: str | None = None
         self._server: ServerProcess | None = None
         self._started = 0
+        self._tmp = directory
 
     def for_vector(self, vector: Vector) -> tuple[ServerProcess, Path]:
         if self._key != server_key(vector):
             self.stop()
-            self._started += 1
             self._key = server_key(vector)
-        tmp = self._directory / f"run{self._started}"
-        state = self._directory / f"state{self._started}"
         if self._server is None:
+            self._started += 1
+            tmp = self._tmp = self._directory / f"run{self._started}"
+            state = self._directory / f"state{self._started}"
             tmp.mkdir()
             state.mkdir()
-            lay_out(tmp, [])
+            lay_out(tmp, filled(vector.facts.get("setup", []), tmp))
             policy = filled(vector.policy, tmp)
             environ = {
                 "PATH": SYSTEM_PATH,
@@ -77,7 +83,7 @@ class Servers:
             self._server = start_server(
                 tmp / "base", state, policy=policy, environ=environ, allow_anonymous=not _has_identities(vector)
             )
-        return self._server, tmp
+        return self._server, self._tmp
 
     def stop(self) -> None:
         if self._server is not None:
@@ -117,7 +123,11 @@ def _audited(server: ServerProcess) -> list[dict[str, object]]:
 
 def judge(vector: Vector, servers: Servers) -> list[str]:
     """Everything in which the server's answer falls short of the vector's."""
-    server, tmp = servers.for_vector(vector)
+    try:
+        server, tmp = servers.for_vector(vector)
+    except NotStarted as failure:
+        expected = vector.facts.get("exit_code")
+        return [] if failure.code == expected else [str(failure)]
     if "audit" not in vector.facts:
         return differences(vector, replay(vector, server, tmp), tmp)
     reply, lines = exchange(vector, server, tmp)
@@ -128,6 +138,8 @@ def judge(vector: Vector, servers: Servers) -> list[str]:
 def test_the_server_answers_as_recorded_or_as_the_deviation_says(vector: Vector, servers: Servers) -> None:
     found = judge(vector, servers)
     if vector.name not in DEVIATIONS:
+        for _ in range(2 if is_timed(vector) else 0):
+            found = found and judge(vector, servers)
         assert not found
         return
     assert found, "listed as a deviation, but answered as recorded"
@@ -144,6 +156,6 @@ def test_deviations_name_vectors_and_say_what_is_answered_instead() -> None:
 def test_only_endpoints_without_a_handler_wait_for_later() -> None:
     waiting = {endpoint_of(vector) for vector in ALL if is_later(vector)}
     assert waiting == {
-        "code_run", "env_get", "files_archive", "files_search", "files_watch", "list_commands", "ports",
+        "code_run", "files_archive", "files_search", "files_watch", "list_commands", "ports",
         "pty_create_session",
     }  # fmt: skip
