@@ -103,7 +103,8 @@ def test_healthcheck_gives_up_on_a_server_that_never_answers(archive):
         assert subprocess.run(command, timeout=20).returncode == 1
 
 
-def test_no_identity_means_no_server(archive, tmp_path):
+@pytest.mark.field(142)
+def test_field_142_no_identity_means_no_server(archive, tmp_path):
     command = [interpreters()[min(interpreters())], str(archive), "serve", "--port", "0", "--base-dir", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env={"PATH": os.defpath}, timeout=20)
     assert done.returncode == 2
