@@ -18,7 +18,7 @@ from sandbox_server.guards.programs import SearchPath
 from sandbox_server.guards.words import split
 from sandbox_server.messages import Refusal
 
-from .conftest import GuardOf
+from .conftest import STEADY, GuardOf
 
 
 def code_of(action: Callable[[], object]) -> str:
@@ -65,7 +65,7 @@ _lines = st.text(st.sampled_from("ab \t\n'\"\\$#;é"), max_size=20)
 
 
 @given(_lines)
-@settings(max_examples=500)
+@settings(STEADY, max_examples=500)
 def test_a_line_is_split_as_a_posix_shell_would(line: str) -> None:
     try:
         expected: list[str] | None = shlex.split(line)
@@ -318,6 +318,7 @@ _tokens = st.lists(st.sampled_from(["a", "b", "...", "{word}", "{path}"]), max_s
 
 
 @given(tokens=_tokens, arguments=_arguments)
+@settings(STEADY)
 def test_a_fit_is_found_exactly_when_there_is_one(tokens: list[str], arguments: list[str]) -> None:
     def fits(tokens: list[str], arguments: list[str]) -> bool:
         if not tokens:

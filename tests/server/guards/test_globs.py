@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from sandbox_server.guards.globs import DenyRules, compile_glob
 
+from .conftest import STEADY
+
 VECTORS = Path(__file__).parents[2] / "vectors" / "deny_globs.jsonl"
 
 
@@ -31,7 +33,7 @@ _texts = st.text(st.sampled_from("ab.-]!*"), max_size=8)
 
 
 @given(pattern=_patterns, text=_texts)
-@settings(max_examples=500)
+@settings(STEADY, max_examples=500)
 def test_a_glob_matches_as_the_standard_library_would(pattern: str, text: str) -> None:
     try:
         expected = fnmatch.fnmatchcase(text, pattern)
@@ -44,7 +46,7 @@ _paths = st.lists(st.text(st.sampled_from("ab.k"), min_size=1, max_size=3), max_
 
 
 @given(pattern=_patterns, path=_paths)
-@settings(max_examples=500)
+@settings(STEADY, max_examples=500)
 def test_a_deny_pattern_matches_as_its_definition_says(pattern: str, path: str) -> None:
     """Tried the slow way: every run of components, every ancestor."""
 

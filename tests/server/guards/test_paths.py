@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox_server.access import OPS, PathRule
 from sandbox_server.guards.paths import PathGuard, PathGuards
 from sandbox_server.messages import Refusal
 
-from .conftest import GuardOf
+from .conftest import STEADY, GuardOf
 
 
 def refused(guard: PathGuard, path: Any, op: Any = "read", **options: Any) -> str:
@@ -321,6 +321,7 @@ _lists = st.lists(_below, max_size=3).map(tuple)
 
 
 @given(allow=_lists, within=st.lists(_lists, max_size=2).map(tuple), path=_below)
+@settings(STEADY)
 def test_a_narrowed_rule_admits_what_every_list_admits(
     allow: tuple[str, ...], within: tuple[tuple[str, ...], ...], path: str
 ) -> None:

@@ -15,6 +15,8 @@ from sandbox_server.guards.openat2 import OpenAt2
 from sandbox_server.guards.root import Door, Root
 from sandbox_server.guards.walk import walk
 
+from .conftest import STEADY
+
 _BENEATH, _NO_MAGICLINKS = 0x08, 0x02
 _names = st.sampled_from(["a", "b", "c"])
 _places = st.lists(_names, min_size=1, max_size=3).map("/".join)
@@ -45,7 +47,7 @@ def grow(top: Path, tree: list[tuple[str, str | None]]) -> None:
 
 
 @given(tree=_trees, path=st.lists(_names, min_size=1, max_size=4).map("/".join))
-@settings(max_examples=300, deadline=None)
+@settings(STEADY, max_examples=300)
 def test_the_walk_and_the_kernel_find_the_same_object(tree: list[tuple[str, str | None]], path: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         grow(Path(directory), tree)
@@ -68,7 +70,7 @@ def test_the_walk_and_the_kernel_find_the_same_object(tree: list[tuple[str, str 
 
 
 @given(tree=_trees, path=st.lists(_names, min_size=1, max_size=4).map("/".join))
-@settings(max_examples=300, deadline=None)
+@settings(STEADY, max_examples=300)
 def test_both_ways_through_the_door_open_the_same_and_never_follow(
     tree: list[tuple[str, str | None]], path: str
 ) -> None:
