@@ -169,7 +169,8 @@ class Reactor:
             after = connection.converse(exchange, response, unsent)
         finally:
             self._returned.append((connection, after))
-            self._notify()
+            if not self._notify():
+                connection.sock.close()  # the reactor is gone
 
     def _take_back(self) -> None:
         os.eventfd_read(self._wake)
@@ -286,16 +287,21 @@ class Reactor:
         while self._connections and self._now < self._stop_at:
             self._turn()
 
-    def _notify(self) -> None:
+    def _notify(self) -> bool:
+        """Wake the selector thread; False when there is none any more."""
         with self._wake_lock:
-            if self._wake >= 0:
-                os.eventfd_write(self._wake, 1)
+            if self._wake < 0:
+                return False
+            os.eventfd_write(self._wake, 1)
+            return True
 
     def _close(self) -> None:
         self._listeners.close()
         with self._wake_lock:
             os.close(self._wake)
             self._wake = -1
+        while self._returned:
+            self._returned.popleft()[0].sock.close()
         self._epoll.close()
 
 
