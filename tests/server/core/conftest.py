@@ -1,0 +1,48 @@
+"""Directories to serve, and houses over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox_server.catalogue import Field
+from tests.server.core.harness import Binder, House
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    base = tmp_path / "base"
+    base.mkdir()
+    return base
+
+
+@pytest.fixture
+def binder(base: Path) -> Iterator[Callable[..., Binder]]:
+    """Makes binders for endpoints with given fields."""
+    with ExitStack() as stack:
+
+        def make(*fields: Field, **more: Any) -> Binder:
+            made = Binder(base, fields, **more)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def house(base: Path, tmp_path: Path) -> Iterator[Callable[..., House]]:
+    """Makes servers without sockets: `house(policy, **more)`."""
+    state = tmp_path / "state"
+    state.mkdir()
+    with ExitStack() as stack:
+
+        def make(policy: dict[str, Any] | None = None, **more: Any) -> House:
+            made = House(base, state, policy or {}, **more)
+            stack.callback(made.close)
+            return made
+
+        yield make
