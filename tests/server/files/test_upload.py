@@ -262,28 +262,48 @@ def test_field_031_a_full_disk_is_a_typed_refusal_and_the_old_file_stays(small_d
         assert files.upload("f", b"new").status == 200
 
 
-@pytest.mark.parametrize(
-    ("row", "name"),
-    [
-        (1, "日本語 é.txt"),
-        (2, "a b/ü.txt"),
-        (5, "%2e%2e%2fetc"),
-        (10, "-rf"),
-        (10, "--help.txt"),
-        (11, 'a"b\r\nX: y.txt'),
-        (16, ".env.d/.git"),
-    ],
-)
-def test_field_001_names_are_data_and_come_back_exactly(files: Files, row: int, name: str) -> None:
+def round_trip(files: Files, name: str) -> None:
+    """Every verb takes the name as it is, and every answer gives it back."""
     assert files.upload(name, b"data").json()["path"] == str(files.base / name)
     assert (files.base / name).read_bytes() == b"data"
     assert files.download(name).body == b"data"
-    parent = os.path.dirname(name) or "."
-    listed = files.list(parent).json()["entries"]
+    listed = files.list(os.path.dirname(name) or ".").json()["entries"]
     assert [entry["name"] for entry in listed] == [os.path.basename(name)]
     assert files.stat(name).json()["name"] == os.path.basename(name)
     assert files.delete(name).status == 200
     assert not (files.base / name).exists()
+
+
+@pytest.mark.field(1)
+def test_field_001_a_name_beyond_ascii_comes_back_exactly(files: Files) -> None:
+    round_trip(files, "日本語 é.txt")
+
+
+@pytest.mark.field(2)
+def test_field_002_blanks_and_umlauts_are_decoded_once(files: Files) -> None:
+    round_trip(files, "a b/ü.txt")
+
+
+@pytest.mark.field(5)
+def test_field_005_a_name_that_looks_encoded_is_that_very_name(files: Files) -> None:
+    round_trip(files, "%2e%2e%2fetc")
+
+
+@pytest.mark.field(10)
+@pytest.mark.parametrize("name", ["-rf", "--help.txt", "-"])
+def test_field_010_a_leading_dash_is_data(files: Files, name: str) -> None:
+    round_trip(files, name)
+
+
+@pytest.mark.field(11)
+@pytest.mark.parametrize("name", ['a"b\r\nX: y.txt', "\\", "a;b=c", "\t", "'"])
+def test_field_011_quotes_and_line_ends_are_data(files: Files, name: str) -> None:
+    round_trip(files, name)
+
+
+@pytest.mark.field(16)
+def test_field_016_dotfiles_are_files(files: Files) -> None:
+    round_trip(files, ".env.d/.git")
 
 
 @pytest.mark.finding("R2-S20")
