@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from ..access import Op
 from ..messages import Refusal
+from .door import HERE
 from .listing import Entry, look_at, names_as_read, read_directory
 from .replace import Replacement
-from .root import HERE, Root
+from .root import Root
 from .tree import move_entry, remove_entry
 from .wording import quoted
 

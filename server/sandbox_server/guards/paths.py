@@ -14,6 +14,7 @@ from threading import Lock
 
 from ..access import Op, PathRule
 from ..messages import Refusal
+from .door import HERE, Door
 from .encoding import encodable
 from .globs import DenyRules
 from .listing import Entry, EntryKind
@@ -21,7 +22,7 @@ from .location import Location
 from .openat2 import OpenAt2
 from .parts import is_part
 from .replace import Replacement
-from .root import HERE, Door, Root
+from .root import Root
 from .tree import each_directory, is_directory, remove_stale_part
 from .walk import Found, walk
 from .wording import quoted
@@ -65,7 +66,10 @@ class PathGuards:
             root.close()
 
     def sweep(self, most_entries: int = 100_000) -> int:
-        """Remove parts that no living process writes, below every directory known so far; how many there were."""
+        """Remove parts that no living process writes, below every directory known so far; how many there were.
+
+        Not below ``/``, which would be a walk through the whole machine.
+        """
         seen = removed = 0
 
         def look(descriptor: int, path: str, names: list[str]) -> None:
@@ -75,7 +79,7 @@ class PathGuards:
             if seen > most_entries:
                 raise _Enough
 
-        for root in list(self._roots.values()):
+        for root in [root for path, root in self._roots.items() if path != "/"]:
             with suppress(_Enough, OSError, Refusal):
                 each_directory(root.fd, ".", root.resolved, look, skip_unreadable=True)
         return removed

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..messages import Refusal
+from .door import HERE
 from .parts import hold_part, is_stale, new_part_name
 from .replace import copy_content
-from .root import HERE
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 

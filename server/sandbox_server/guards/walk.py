@@ -13,7 +13,8 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .root import HERE, Root
+from .door import HERE
+from .root import Root
 
 _MOST_LINKS = 40  # the kernel's own limit
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandbox_server.guards.door import Door
 from sandbox_server.guards.openat2 import OpenAt2
-from sandbox_server.guards.root import Door, Root
+from sandbox_server.guards.root import Root
 from sandbox_server.guards.walk import walk
 
 from .conftest import STEADY
