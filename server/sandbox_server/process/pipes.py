@@ -34,10 +34,6 @@ class Inlet:
         self._lock = threading.Lock()
         self._ending = False
 
-    @property
-    def closed(self) -> bool:
-        return self._ending
-
     def write(self, data: bytes, *, eof: bool, peer: Peer, patience: float) -> None:
         """All of `data`, then the end if `eof`. Refused with conflict if nobody can read it, timeout if nobody does."""
         deadline = time.monotonic() + patience

@@ -82,13 +82,9 @@ class Run:
             return
         self._closed = True
         self._timer.cancel()
-        finished = self.exit is not None
         for descriptor in self._open:
-            if finished and self.held:
-                self._drains.add(descriptor)
-            else:
-                os.close(descriptor)
-        if finished:
+            self._drains.add(descriptor)  # a closed pipe would kill who still writes, even its last words
+        if self.exit is not None:
             self.child.release()
         else:
             stop(self.child, self._supervisor)
