@@ -40,7 +40,7 @@ def test_field_140_five_hundred_idle_connections_use_no_thread_and_new_requests_
         wires = [stack.enter_context(server.connect()) for _ in range(500)]
         for wire in wires[::2]:
             assert wire.get("/health").status == 200
-        assert threading.active_count() == threads
+        assert threading.active_count() <= threads  # workers of earlier tests may have left
         with server.connect() as wire:
             assert wire.get("/health").status == 200
             assert wire.post("/echo", b"body").body == b"body"
@@ -343,7 +343,7 @@ def test_workers_are_reused_and_leave_when_idle() -> None:
     assert names.get(timeout=10) == first
     assert workers.submit(job)
     names.get(timeout=10)
-    eventually(lambda: threading.active_count() == before)
+    eventually(lambda: threading.active_count() <= before)
 
 
 def test_as_many_workers_as_there_are_jobs() -> None:
