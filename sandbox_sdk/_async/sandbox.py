@@ -143,7 +143,7 @@ class AsyncSandbox(AsyncSandboxTwins):
     @property
     def server(self) -> AsyncServerClient:
         """The client of the sandbox's server."""
-        if self._closed:
+        if self._closed or self._local.stopped:
             raise SandboxError(f'sandbox "{self.name}" is closed', hint="start another one, or attach to a kept one")
         if self._server is None:
             self._server = AsyncServerClient(uds=self._local.socket, token=self._local.state.token)

@@ -30,6 +30,7 @@ class LocalSandbox:
     refused: tuple[str, ...] = ()  # why better isolation was not to be had
     process: subprocess.Popen[bytes] | None = None
     owner: int = field(default_factory=os.getpid)
+    stopped: bool = False  # by us
 
     def __repr__(self) -> str:
         state = f"{self.isolation}, network {self.network}" if self.running else "stopped"
@@ -64,6 +65,7 @@ class LocalSandbox:
 
         Where nothing runs any more, only the files go; a second call does nothing.
         """
+        self.stopped = True
         mine = self.process is not None and os.getpid() == self.owner
         if mine:
             self.let_go()

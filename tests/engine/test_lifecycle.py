@@ -30,14 +30,15 @@ LEVELS = ("bubblewrap", "landlock", "none")
 HEAD = "import json, os, sys, time\nfrom sandbox_sdk import Sandbox\n"
 
 
-def kernel(script: str) -> subprocess.Popen[str]:
-    """Another process of this user, as a notebook's kernel is one."""
+def kernel(script: str, word: str = "") -> subprocess.Popen[str]:
+    """Another process of this user, as a notebook's kernel is one. It finds `word` in its environment."""
     return subprocess.Popen(
         [sys.executable, "-c", HEAD + script],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
+        env={**os.environ, "WORD": word},
         start_new_session=True,
     )
 
@@ -56,12 +57,16 @@ def finish(process: subprocess.Popen[str]) -> str:
 def test_a_killed_kernel_leaves_neither_a_process_nor_a_directory(machine: Path, level: str, way: str) -> None:
     word = f"{1000 + os.getpid()}.{LEVELS.index(level) + 1}"
     copy = "os.fork() or (os.close(1), time.sleep(1000.75))" if "copy" in way else "0"
-    process = kernel(
-        f"sb = Sandbox.local(isolation={level!r})\n"
-        f"sb.run(['sh', '-c', 'setsid sleep {word} >/dev/null 2>&1 & setsid sleep {word} >/dev/null 2>&1 &'])\n"
-        f"sb.process.start(['sleep', {word!r}])\n"
-        f"{copy}\nprint(os.listdir({str(machine)!r}), flush=True)\nsys.stdin.read()\n"
-    )
+    script = f"""
+word, boxes = os.environ["WORD"], os.environ["TMPDIR"] + "/notebook-sandbox-" + str(os.geteuid())
+sb = Sandbox.local(isolation={level!r})
+sb.run(["sh", "-c", f"setsid sleep {{word}} >/dev/null 2>&1 & setsid sleep {{word}} >/dev/null 2>&1 &"])
+sb.process.start(["sleep", word])
+{copy}
+print(os.listdir(boxes), flush=True)
+sys.stdin.read()
+"""
+    process = kernel(script, word)
     assert process.stdout is not None and process.stdin is not None
     assert "sandbox-1." in process.stdout.readline()
     assert eventually(lambda: len(processes_with(word)) >= 3)
