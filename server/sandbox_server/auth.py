@@ -45,7 +45,7 @@ class Authenticator:
             if self._anonymous is None:
                 raise _unauthorized("a token is needed; send 'Authorization: Bearer TOKEN'")
             return self._anonymous
-        digest = hashlib.sha256(presented.pop().encode("utf-8", "surrogateescape")).digest()
+        digest = hashlib.sha256(presented.pop().encode("latin-1", "replace")).digest()  # the bytes as they came
         found: Identity | None = None
         for token in self._tokens:  # no early exit: the time taken tells nothing about which token came close
             if hmac.compare_digest(token.digest, digest) and found is None:

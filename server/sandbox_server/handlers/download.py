@@ -15,7 +15,6 @@ from ..messages import JSON_TYPE, OCTETS_TYPE, Aborted, FileSlice, Refusal, Resp
 from .conditions import byte_range, demand_match, matches_none, repr_digest, wants_sha256
 from .metadata import etag_of, http_date
 
-_SMALL = 64 * 1024  # what is answered on the selector thread
 _PIECE = 3 << 18  # 768 KiB: a multiple of three, so that encoded pieces join without padding
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&+-.^_`|~ ()[],=@")
 _ATTR_CHARS = "!#$&+-.^_`|~"  # RFC 8187, beside letters and digits
@@ -60,24 +59,7 @@ def _raw(call: Call, path: Location, descriptor: int, facts: os.stat_result) -> 
         ("Content-Type", OCTETS_TYPE),
         ("Content-Disposition", content_disposition(path.name)),
     ]
-    status = 206 if part else 200
-    if call.inline and length <= _SMALL:
-        data = _from_memory(descriptor, first, length)
-        os.close(descriptor)
-        return Response(status, data, about)
-    return Response(status, FileSlice(descriptor, first, length), about)
-
-
-def _from_memory(descriptor: int, first: int, length: int) -> bytes:
-    """A few bytes that the kernel holds already. Raises `BlockingIOError` where the disk would be needed."""
-    buffer = bytearray(length)
-    try:
-        read = os.preadv(descriptor, [buffer], first, os.RWF_NOWAIT) if length else 0
-    except OSError:  # not every file system knows RWF_NOWAIT
-        read = -1
-    if read != length:
-        raise BlockingIOError
-    return bytes(buffer)
+    return Response(206 if part else 200, FileSlice(descriptor, first, length), about)
 
 
 def _encoded(call: Call, path: Location, descriptor: int, facts: os.stat_result) -> Response:
