@@ -145,7 +145,7 @@ class Application:
     def _render(self, exchange: Exchange, refusal: Refusal) -> Response:
         exchange.code = refusal.code
         body = refusal.body()
-        if exchange.endpoint is not None:
+        if exchange.endpoint is not None and exchange.identity is not None:  # strangers are not told what exists
             body.setdefault("endpoint", exchange.endpoint.id)
         response = json_response(body, refusal.status)
         response.headers += refusal.headers
