@@ -16,6 +16,9 @@ from collections.abc import Callable
 
 from .wake import Wake
 
+#: No kernel sleeps for any number of seconds.
+_LONGEST_SLEEP = 3600.0
+
 log = logging.getLogger("sandbox_server")
 
 
@@ -82,27 +85,38 @@ class Supervisor:
         if thread is not None:
             thread.join()
 
-    def _rouse(self) -> None:
-        if self._closed:
+    def start(self) -> None:
+        """Start the thread now if it does not run; `OSError` or `RuntimeError` where that is impossible."""
+        with self._lock:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._thread is not None or self._closed:
             return
-        if self._wake is None:
-            self._wake = Wake()
-            self._selector = selectors.DefaultSelector()
-            self._selector.register(self._wake, selectors.EVENT_READ, self._wake.clear)
-            self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
-            self._thread.start()
-        else:
+        wake = Wake()
+        try:
+            selector = selectors.DefaultSelector()
+            selector.register(wake, selectors.EVENT_READ, wake.clear)
+            thread = threading.Thread(target=self._run, args=(selector, wake), name="supervisor", daemon=True)
+            thread.start()
+        except BaseException:
+            wake.close()
+            raise
+        self._thread, self._selector, self._wake = thread, selector, wake
+
+    def _rouse(self) -> None:
+        self._begin()
+        if self._wake is not None and not self._closed:
             self._wake.set()
 
-    def _run(self) -> None:
-        assert self._selector is not None and self._wake is not None
+    def _run(self, selector: selectors.BaseSelector, wake: Wake) -> None:
         while not self._closed:
-            for key, _ in self._selector.select(self._pause()):
+            for key, _ in selector.select(self._pause()):
                 self._call(key.data)
             for call in self._due():
                 self._call(call)
-        self._selector.close()
-        self._wake.close()
+        selector.close()
+        wake.close()
 
     def _pause(self) -> float | None:
         with self._lock:
@@ -111,7 +125,7 @@ class Supervisor:
             while self._timers and self._timers[0][2].call is None:
                 heapq.heappop(self._timers)
             self._until = self._timers[0][0] if self._timers else None
-            return None if self._until is None else max(0.0, self._until - time.monotonic())
+            return None if self._until is None else min(max(0.0, self._until - time.monotonic()), _LONGEST_SLEEP)
 
     def _due(self) -> list[Callable[[], object]]:
         with self._lock:

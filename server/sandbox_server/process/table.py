@@ -146,6 +146,10 @@ class ProcessTable:
     def _start(self, launch: Launch) -> Child:
         if self._closing:
             raise Refusal("busy", "the server is stopping")
+        try:
+            self._supervisor.start()  # first: a child that nobody can watch would be worse than none
+        except RuntimeError:
+            raise Refusal("busy", "out of threads; try again") from None
         return self._children.start(launch, secrets.token_hex(_ID_LENGTH // 2))
 
     def _take_slot(self, limit: int) -> None:

@@ -217,13 +217,14 @@ def test_where_pidfds_are_forbidden_ends_are_noticed(
 def test_out_of_descriptors_right_after_the_start_leaves_no_process(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(children_module, "_exit_descriptor", lambda pid: _fail(errno.EMFILE))
-    before = len(os.listdir("/proc/self/fd"))
     peer = bench.peer()
+    bench.ask("shell", {"command": "true"}, peer=peer)
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(children_module, "_exit_descriptor", lambda pid: _fail(errno.EMFILE))
     with pytest.raises(Refusal) as caught:
         bench.ask("shell", {"command": "sh -c 'echo $$ >pid; exec sleep 600'"}, peer=peer)
     assert caught.value.code == "busy"
-    assert len(os.listdir("/proc/self/fd")) == before + 2
+    assert len(os.listdir("/proc/self/fd")) == before
     assert not [pid for pid in pids_in(bench.root / "pid") if alive(pid)]
     assert not zombies()
 
@@ -296,6 +297,18 @@ def test_the_supervisor_has_no_thread_until_it_has_work() -> None:
     supervisor.close()
     supervisor.soon(lambda: pytest.fail("it is closed"))
     assert threading.active_count() == before
+
+
+def test_without_a_thread_to_watch_it_no_command_starts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(Refusal) as caught:
+            bench.ask("shell", {"command": "touch started"})
+    assert caught.value.code == "busy" and not (bench.root / "started").exists()
+    assert bench.json("shell", {"command": "echo later"})["stdout"] == "later\n"
 
 
 def test_timers_run_in_order_and_cancelled_ones_never(caplog: pytest.LogCaptureFixture) -> None:
