@@ -62,6 +62,8 @@ class DenyRules:
         """`denies` for the names in one directory that is not denied itself."""
         if directory == "/":
             return lambda name: self.denies("/" + name)
+        if not self.configured:
+            return is_part
         matches = self.matches_within(directory)
         return lambda name: is_part(name) or matches(name)
 

@@ -19,7 +19,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from ..call import Call
 from ..guards.paths import Location
 from ..messages import JSON_TYPE, Refusal, Response
-from .metadata import kind_of, octal, second_text, type_of
+from .metadata import iso_time, kind_of, octal, second_text, type_of
 
 _FIRST_BLOCK, _BLOCK = 200, 1000  # entries
 _ENTRIES, _DEPTH = 1000, 3  # when the caller does not say
@@ -165,39 +165,45 @@ class _Rows:
     """Formats entries. What many entries share is formatted once."""
 
     def __init__(self) -> None:
-        self._seconds: dict[int, str] = {}
+        self._seconds: dict[str, str] = {}
         self._traits: dict[tuple[int, int, int], str] = {}
         self._owners: dict[int, str] = {}
 
     def text(self, block: list[_Found]) -> str:
         """JSON objects with commas between them. One loop without calls: a large listing spends its time here."""
         texts = []
-        seconds, traits, quote = self._seconds, self._traits, quoted
+        seconds, quote = self._seconds, quoted
+        about, last_mode, last_uid, last_gid = "", -1, -1, -1
         for prefix, name, facts, target in block:
-            text = quote(name)
-            second, rest = divmod(facts.st_mtime_ns, 1_000_000_000)
-            moment = seconds.get(second) or self._second(second)
-            key = (facts.st_mode, facts.st_uid, facts.st_gid)
-            about = traits.get(key) or self._trait(*key)
-            path = text if not prefix else quote(prefix)[:-1] + text[1:]
+            quoted_name = quote(name)
+            path = quoted_name if not prefix else quote(prefix)[:-1] + quoted_name[1:]
+            mode, _, _, _, uid, gid, size, _, _, _ = facts
+            if mode != last_mode or uid != last_uid or gid != last_gid:  # neighbours are mostly alike
+                about, last_mode, last_uid, last_gid = self._trait(mode, uid, gid), mode, uid, gid
+            # The digits of a time after 1970 are those of its second, then nine of the fraction.
+            digits = str(facts.st_mtime_ns)
+            moment, fraction = seconds.get(digits[:-9]) or self._second(digits[:-9]), digits[-9:-3]
+            exact = moment and fraction != "000000"
+            modified = f"{moment}.{fraction}+00:00" if exact else iso_time(facts.st_mtime_ns)
             link = f',"target":{quote(target)}' if target is not None else ""
-            texts.append(
-                f'{{"name":{text},"path":{path},{about},"size":{facts.st_size},'
-                f'"modified":"{moment}{f".{rest // 1000:06d}" if rest > 999 else ""}+00:00"{link}}}'
-            )
+            texts.append(f'{{"name":{quoted_name},"path":{path},{about},"size":{size},"modified":"{modified}"{link}}}')
         return ",".join(texts)
 
-    def _second(self, seconds: int) -> str:
+    def _second(self, digits: str) -> str:
+        if not digits.isdigit():
+            return ""
         if len(self._seconds) > _BLOCK:  # times are spread widely: do not grow with the directory
             self._seconds.clear()
-        return self._seconds.setdefault(seconds, second_text(seconds))
+        return self._seconds.setdefault(digits, second_text(int(digits)))
 
     def _trait(self, mode: int, uid: int, gid: int) -> str:
-        return self._traits.setdefault(
-            (mode, uid, gid),
-            f'"type":"{type_of(mode)}","kind":"{kind_of(mode)}","mode":"{octal(mode)}",'
-            f'"uid":{uid},"gid":{gid},"owner":{self._owner(uid)}',
-        )
+        key = (mode, uid, gid)
+        if key not in self._traits:
+            self._traits[key] = (
+                f'"type":"{type_of(mode)}","kind":"{kind_of(mode)}","mode":"{octal(mode)}",'
+                f'"uid":{uid},"gid":{gid},"owner":{self._owner(uid)}'
+            )
+        return self._traits[key]
 
     def _owner(self, uid: int) -> str:
         if uid not in self._owners:
