@@ -81,10 +81,8 @@ def shell_stream(
 
 
 def stream_response(media_type: str, body: Iterator[bytes]) -> Response:
-    """An answer that nobody on the way shall keep back or store."""
-    return Response(
-        200, body, [("Content-Type", media_type), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")]
-    )
+    """An answer that nobody on the way shall store."""
+    return Response(200, body, [("Content-Type", media_type), ("Cache-Control", "no-store")])
 
 
 def _told(captured: Mapping[int, Captured], run: Run) -> tuple[dict[str, Any], dict[str, bool]]:
