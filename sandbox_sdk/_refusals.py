@@ -79,8 +79,9 @@ def error_from_response(
         details |= {"error_type": "BindingRedirect", "hint": "give the final URL; redirects are never followed"}
         message = f"the server answered {status}: a redirect"
     error_class = _class_of(status, kind, code, endpoint)
-    if error_class is RateLimitedError:
-        details["facts"]["retry_after"] = _retry_after(facts, headers)
+    wait = _retry_after(facts, headers)
+    if wait is not None or error_class is RateLimitedError:
+        details["facts"]["retry_after"] = wait
     if error_class is CommandTimeoutError:
         details["stdout_bytes"] = _text(facts, "stdout").encode("utf-8", "surrogatepass")
         details["stderr_bytes"] = _text(facts, "stderr").encode("utf-8", "surrogatepass")

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 
 from .. import _calls as calls
-from .._call import command_line
+from .._call import Call, command_line
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, PayloadTooLargeError, ServerAPIError
 from .._models import CommandResult, ProcessInfo
 from .._output import KEEP, Course, Kept
@@ -49,9 +49,27 @@ class AsyncProcesses(AsyncProcessesTwins):
         The callbacks get text as it comes. The result holds the last `keep` bytes of each stream.
         """
         call = calls.shell_stream(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
-        if on_stdout is None and on_stderr is None and not await self._connection.ours():
+        quiet = on_stdout is None and on_stderr is None
+        result = None
+        if await self._connection.ours() or not quiet:
+            try:
+                result = await self._streamed(call, timeout, on_stdout, on_stderr, keep)
+            except EndpointNotAvailableError:
+                if not quiet:
+                    raise
+        if result is None:
             result = await self.shell(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
-            return result.check(command_line(command)) if check else result
+        return result.check(command_line(command)) if check else result
+
+    async def _streamed(
+        self,
+        call: Call[None],
+        timeout: float | None,
+        on_stdout: Callable[[str], object] | None,
+        on_stderr: Callable[[str], object] | None,
+        keep: int,
+    ) -> CommandResult:
+        """Run a command by its stream, and keep the last of it."""
         course = Course()
         kept = {"stdout": Kept(keep), "stderr": Kept(keep)}
         callbacks = {"stdout": on_stdout, "stderr": on_stderr}
@@ -66,7 +84,7 @@ class AsyncProcesses(AsyncProcessesTwins):
                     callback(event.text)
         result = course.result(kept["stdout"], kept["stderr"])
         _judge_end(course, result)
-        return result.check(command_line(command)) if check else result
+        return result
 
     async def shell(
         self,

@@ -25,6 +25,7 @@ from .connection import AsyncConnection
 
 _HEARTBEAT_PATIENCE = 60.0  # seconds without a byte, where the server sends heartbeats
 _REATTACHMENTS = 5
+_STABLE_SECONDS = 1.0  # a connection that was quiet for so long has not failed at once
 _POLL_SECONDS = 5.0
 
 
@@ -185,9 +186,11 @@ class AsyncFollowedOutput(AsyncOutputStream):
         if not await self._connection.ours():
             await self._poll()
             return
+        before, since = self._course.offset, time.monotonic()
         try:
             await super()._receive()
-            self._failures = 0
+            if self._course.offset > before or time.monotonic() - since > _STABLE_SECONDS:
+                self._failures = 0
         except StreamInterruptedError as error:
             self._failures += 1
             if error.gone or self._failures > _REATTACHMENTS:

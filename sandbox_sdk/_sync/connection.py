@@ -15,7 +15,7 @@ from .. import _retry as retry
 from .._acompat import sleep
 from .._binding import Binding
 from .._call import Call
-from .._errors import RateLimitedError, SandboxConnectionError, ServerAPIError
+from .._errors import SandboxConnectionError, ServerAPIError
 from .._http import Pool, close_unconnected, timeouts
 from .._known import Known
 from .._refusals import error_from_response, protocol_error
@@ -69,7 +69,7 @@ class Connection:
                 if response.is_success:
                     return response
                 refusal = self._refusal(response, call.endpoint)
-                asked = refusal.retry_after if isinstance(refusal, RateLimitedError) else None
+                asked = refusal.facts.get("retry_after")
                 wait = retry.after_refusal(call.method, refusal.status_code, asked, attempt)
                 if wait is None:
                     raise refusal

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 
 from .. import _calls as calls
-from .._call import command_line
+from .._call import Call, command_line
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, PayloadTooLargeError, ServerAPIError
 from .._models import CommandResult, ProcessInfo
 from .._output import KEEP, Course, Kept
@@ -44,9 +44,27 @@ class Processes:
         The callbacks get text as it comes. The result holds the last `keep` bytes of each stream.
         """
         call = calls.shell_stream(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
-        if on_stdout is None and on_stderr is None and not self._connection.ours():
+        quiet = on_stdout is None and on_stderr is None
+        result = None
+        if self._connection.ours() or not quiet:
+            try:
+                result = self._streamed(call, timeout, on_stdout, on_stderr, keep)
+            except EndpointNotAvailableError:
+                if not quiet:
+                    raise
+        if result is None:
             result = self.shell(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
-            return result.check(command_line(command)) if check else result
+        return result.check(command_line(command)) if check else result
+
+    def _streamed(
+        self,
+        call: Call[None],
+        timeout: float | None,
+        on_stdout: Callable[[str], object] | None,
+        on_stderr: Callable[[str], object] | None,
+        keep: int,
+    ) -> CommandResult:
+        """Run a command by its stream, and keep the last of it."""
         course = Course()
         kept = {"stdout": Kept(keep), "stderr": Kept(keep)}
         callbacks = {"stdout": on_stdout, "stderr": on_stderr}
@@ -61,7 +79,7 @@ class Processes:
                     callback(event.text)
         result = course.result(kept["stdout"], kept["stderr"])
         _judge_end(course, result)
-        return result.check(command_line(command)) if check else result
+        return result
 
     def shell(
         self,

@@ -26,6 +26,7 @@ from .connection import Connection
 
 _HEARTBEAT_PATIENCE = 60.0  # seconds without a byte, where the server sends heartbeats
 _REATTACHMENTS = 5
+_STABLE_SECONDS = 1.0  # a connection that was quiet for so long has not failed at once
 _POLL_SECONDS = 5.0
 
 
@@ -186,9 +187,11 @@ class FollowedOutput(OutputStream):
         if not self._connection.ours():
             self._poll()
             return
+        before, since = self._course.offset, time.monotonic()
         try:
             super()._receive()
-            self._failures = 0
+            if self._course.offset > before or time.monotonic() - since > _STABLE_SECONDS:
+                self._failures = 0
         except StreamInterruptedError as error:
             self._failures += 1
             if error.gone or self._failures > _REATTACHMENTS:

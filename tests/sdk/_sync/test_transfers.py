@@ -137,7 +137,7 @@ def test_the_first_reason_is_told_when_a_target_cannot_be_written(
     with ServerClient(server.url) as client:
         with pytest.raises(ConflictError, match="in the way"):
             client.files.upload(tmp_path / "a", f"{home.name}/file/below")
-        with pytest.raises(NotFoundError, match="directory") as refused:
+        with pytest.raises(NotFoundError, match="not a regular file") as refused:
             client.files.upload(tmp_path / "a", f"{home.name}/dir")
         assert "dir/a" not in refused.value.message
         with pytest.raises(FilePolicyDeniedError):
