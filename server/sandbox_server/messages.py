@@ -123,8 +123,11 @@ def run_all(actions: list[Callable[[], None]]) -> None:
             run_all(actions)
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would build an encoder for every call
+
+
 def json_response(value: Mapping[str, Any], status: int = 200) -> Response:
-    payload = json.dumps(value, separators=(",", ":"), ensure_ascii=True).encode()
+    payload = _encode(value).encode("ascii")
     return Response(status, payload, [("Content-Type", JSON_TYPE)])
 
 
