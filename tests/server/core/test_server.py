@@ -1,0 +1,380 @@
+"""A server in this process: run on a thread, stopped, and nothing of it left."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sandbox_server
+from sandbox_server import (
+    ClosedByDefault,
+    ConfigurationError,
+    SandboxRequestHandler,
+    SandboxServer,
+    ServerPolicy,
+    Settings,
+)
+from sandbox_server.http.reactor import Reactor
+from tests.server.core.harness import descriptors
+
+EMPTY = ServerPolicy.from_dict({})
+
+
+def settings(base: Path, **more: Any) -> Settings:
+    """Loopback, a free port, anonymous; and quiet."""
+    plain = {"policy": EMPTY, "environ": {}, "port": 0, "allow_anonymous": True, "audit_file": os.devnull}
+    return Settings(**{**plain, "base_dir": str(base), **more})
+
+
+def get(address: str, path: str = "/health", **headers: str) -> tuple[int, Any]:
+    if address.startswith("unix:"):
+        connection = http.client.HTTPConnection("localhost", timeout=20)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(address.removeprefix("unix:"))
+    else:
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_a_server_runs_on_a_thread_and_is_gone_after_the_block(base: Path) -> None:
+    before, threads = descriptors(), threading.active_count()
+    with SandboxServer(settings(base)) as server:
+        assert server.addresses[0].startswith("http://127.0.0.1:")
+        assert get(server.addresses[0]) == (200, {"status": "ok"})
+        assert get(server.addresses[0], "/files/stat?path=.")[1]["path"] == str(base)
+    assert not server.failed
+    with pytest.raises(ConnectionRefusedError):
+        get(server.addresses[0])
+    server.stop()  # as often as one likes
+    assert descriptors() == before
+    assert threading.active_count() <= threads + 1  # an idle worker may linger for seconds
+
+
+def test_a_server_that_never_ran_can_be_closed(base: Path, tmp_path: Path) -> None:
+    before = descriptors()
+    server = SandboxServer(settings(base, unix_socket=str(tmp_path / "s")))
+    server.close()
+    assert not (tmp_path / "s").exists()
+    assert descriptors() == before
+
+
+def test_stopping_before_the_start_ends_at_once(base: Path) -> None:
+    server = SandboxServer(settings(base))
+    server.stop()
+    server.run()
+    with pytest.raises(ConnectionRefusedError):
+        get(server.addresses[0])
+
+
+def test_two_servers_live_side_by_side(base: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with SandboxServer(settings(base)) as one, SandboxServer(settings(other)) as two:
+        for server, place in ((one, base), (two, other)):
+            assert get(server.addresses[0], "/capabilities")[1]["base_dir"] == str(place)
+
+
+def test_when_the_selector_thread_fails_the_server_ends_and_says_so(
+    base: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Reactor.run
+
+    def fail(self: Reactor) -> None:
+        self.stop(0)
+        run(self)
+        raise RuntimeError("the kernel is out of order")
+
+    monkeypatch.setattr(Reactor, "run", fail)
+    server = SandboxServer(settings(base))
+    server.run()
+    assert server.failed
+    assert "the kernel is out of order" in caplog.text
+
+
+# -- where it listens -----------------------------------------------------------------------------------------------
+
+
+def test_a_unix_socket_alone_opens_no_port_and_is_private(base: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with SandboxServer(settings(base, unix_socket=str(path), port=None)) as server:
+        assert server.addresses == [f"unix:{path}"]
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert get(server.addresses[0]) == (200, {"status": "ok"})
+    assert not path.exists()
+
+
+def test_a_unix_socket_and_a_port_serve_side_by_side(base: Path, tmp_path: Path) -> None:
+    with SandboxServer(settings(base, unix_socket=str(tmp_path / "s"))) as server:
+        assert [get(address) for address in server.addresses] == [(200, {"status": "ok"})] * 2
+
+
+def test_ipv6_is_written_in_brackets(base: Path) -> None:
+    with SandboxServer(settings(base, host="::1")) as server:
+        assert server.addresses[0].startswith("http://[::1]:")
+        assert get(server.addresses[0]) == (200, {"status": "ok"})
+
+
+def test_a_stale_socket_is_replaced(base: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+    with SandboxServer(settings(base, unix_socket=str(path), port=None)) as server:
+        assert get(server.addresses[0])[0] == 200
+
+
+def test_a_socket_that_somebody_listens_on_is_left_alone(base: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    before = descriptors()
+    with SandboxServer(settings(base, unix_socket=str(path), port=None)) as server:
+        inside = descriptors()
+        with pytest.raises(ConfigurationError, match=f"another server listens on '{path}'"):
+            SandboxServer(settings(base, unix_socket=str(path), port=None))
+        assert get(server.addresses[0])[0] == 200
+        assert len(descriptors()) <= len(inside)
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "link"])
+def test_what_is_no_socket_is_left_alone(base: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "s"
+    if kind == "file":
+        path.write_text("mine")
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "elsewhere")
+    before = descriptors()
+    with pytest.raises(ConfigurationError, match=f"'{path}' exists and is no socket"):
+        SandboxServer(settings(base, unix_socket=str(path), port=None))
+    assert os.path.lexists(path)
+    assert descriptors() == before
+
+
+def test_the_next_server_may_take_the_name_while_the_last_one_still_stops(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s"
+    with SandboxServer(settings(base, unix_socket=str(path), port=None)) as first:
+        # As if its name had been taken over between closing and removing.
+        os.rename(path, tmp_path / "old")
+        second = SandboxServer(settings(base, unix_socket=str(path), port=None))
+        first.stop()
+    with second:
+        assert get(second.addresses[0])[0] == 200
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"unix_socket": "{tmp}/no/such/dir/s"}, "No such file or directory"),
+        ({"unix_socket": "{tmp}/" + "x" * 200}, "too long"),
+        ({"unix_socket": "{tmp}/file/s"}, "Not a directory"),
+        ({"host": "no.such.host.invalid", "policy": "tokens"}, "cannot listen on 'no.such.host.invalid:0': "),
+        ({"host": "192.0.2.1", "policy": "tokens"}, "Cannot assign requested address"),
+        ({"audit_file": "{tmp}/no/such/file"}, "cannot write the audit file"),
+        ({"base_dir": "{tmp}/missing"}, "does not exist; create it or pass --base-dir DIR"),
+        ({"base_dir": "{tmp}/file"}, "does not exist; create it or pass --base-dir DIR"),
+    ],
+)
+def test_what_cannot_be_set_up_is_told_and_leaves_nothing_open(
+    base: Path, tmp_path: Path, more: dict[str, Any], reason: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    more = {name: value.replace("{tmp}", str(tmp_path)) for name, value in more.items()}
+    if more.get("policy"):
+        more |= {"policy": EMPTY, "environ": {"ABX_SERVER_TOKEN": "t"}, "allow_anonymous": False}
+    before = descriptors()
+    with pytest.raises(ConfigurationError) as failed:
+        SandboxServer(settings(base, **more))
+    assert reason in str(failed.value)
+    assert "Success" not in str(failed.value)
+    assert descriptors() == before
+
+
+def test_a_port_in_use_is_told(base: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"cannot listen on '127.0.0.1:{port}': Address already in use"):
+            SandboxServer(settings(base, port=port))
+
+
+# -- closed by default ----------------------------------------------------------------------------------------------
+
+TOKEN = {"ABX_SERVER_TOKEN": "t"}
+
+
+@pytest.mark.field(142)
+@pytest.mark.parametrize("more", [{}, {"host": "127.0.0.1"}, {"port": None, "unix_socket": "{tmp}/s"}])
+def test_field_142_without_an_identity_no_server_starts(base: Path, tmp_path: Path, more: dict[str, Any]) -> None:
+    more = {k: v.replace("{tmp}", str(tmp_path)) if isinstance(v, str) else v for k, v in more.items()}
+    with pytest.raises(ClosedByDefault, match="set ABX_SERVER_TOKEN .* or pass --allow-anonymous"):
+        SandboxServer(settings(base, allow_anonymous=False, **more))
+    SandboxServer(settings(base, allow_anonymous=False, environ=TOKEN, **more)).close()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "127.0.0.1.example.org"])
+@pytest.mark.parametrize("more", [{}, {"environ": TOKEN}])
+def test_anonymous_callers_are_not_let_in_from_elsewhere(base: Path, host: str, more: dict[str, Any]) -> None:
+    with pytest.raises(ClosedByDefault, match="would be open to the network"):
+        SandboxServer(settings(base, host=host, **more))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost"])
+def test_anonymous_callers_are_let_in_on_loopback(base: Path, host: str) -> None:
+    with SandboxServer(settings(base, host=host)) as server:
+        assert get(server.addresses[0], "/capabilities")[1]["identity"] == {"id": "anonymous", "scopes": ["*"]}
+
+
+def test_the_default_address_is_any_unless_anonymous_callers_are_let_in(base: Path) -> None:
+    assert settings(base).address == "127.0.0.1"
+    assert settings(base, allow_anonymous=False).address == "0.0.0.0"
+    assert settings(base, host="10.0.0.1").address == "10.0.0.1"
+
+
+def test_a_unix_socket_may_be_anonymous_whatever_the_host(base: Path, tmp_path: Path) -> None:
+    SandboxServer(settings(base, host="0.0.0.0", port=None, unix_socket=str(tmp_path / "s"))).close()
+
+
+def test_a_policy_that_lets_anonymous_callers_in_is_bound_to_loopback_too(base: Path) -> None:
+    policy = ServerPolicy.from_dict({"auth": {"allow_anonymous": True}})
+    with pytest.raises(ClosedByDefault, match="would be open to the network"):
+        SandboxServer(settings(base, policy=policy, allow_anonymous=False))
+    SandboxServer(settings(base, policy=policy, allow_anonymous=False, host="127.0.0.1")).close()
+
+
+def test_landlock_that_a_policy_requires_is_refused_while_it_is_not_there(base: Path) -> None:
+    with pytest.raises(ConfigurationError, match="policy.require_landlock"):
+        SandboxServer(settings(base, policy=ServerPolicy.from_dict({"require_landlock": True})))
+
+
+# -- from where -----------------------------------------------------------------------------------------------------
+
+
+def test_other_names_and_other_pages_pass_only_where_allowed(base: Path) -> None:
+    more = {"allow_hosts": ("box.example",), "allow_origins": ("https://lab.example",)}
+    for allowed in ({}, more):
+        with SandboxServer(settings(base, **allowed)) as server:
+            address = server.addresses[0]
+            assert get(address, Host="box.example")[0] == (200 if allowed else 421)
+            assert get(address, Origin="https://lab.example")[0] == (200 if allowed else 403)
+            assert get(address, Host="evil.example")[0] == 421
+            assert get(address, Origin="https://evil.example")[0] == 403
+
+
+def test_a_refused_page_is_audited(base: Path, tmp_path: Path) -> None:
+    log = tmp_path / "audit"
+    with SandboxServer(settings(base, audit_file=str(log))) as server:
+        assert get(server.addresses[0], Host="evil.example")[0] == 421
+        with socket.create_connection(("127.0.0.1", int(server.addresses[0].rpartition(":")[2]))) as raw:
+            raw.sendall(b"GET /health\r\n\r\n")
+            assert b'"code":"bad_request"' in raw.recv(4096)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["code"], line["status"], line["endpoint"]) for line in lines] == [
+        ("host_not_allowed", 421, None), ("bad_request", 400, None),
+    ]  # fmt: skip
+    assert all(line["client"].startswith("127.0.0.1:") for line in lines)
+
+
+def test_children_inherit_what_the_settings_say_and_no_secret(base: Path) -> None:
+    environ = {"PLAIN": "1", "ABX_SERVER_TOKEN": "s3cret", "ABX_SERVER_POLICY": "{}"}
+    with SandboxServer(settings(base, environ=environ, allow_anonymous=False)) as server:
+        connection = http.client.HTTPConnection(server.addresses[0].removeprefix("http://"), timeout=20)
+        connection.request("POST", "/shell", '{"command": "/usr/bin/env"}', {"X-Access-Token": "s3cret"})
+        told = json.loads(connection.getresponse().read())["stdout"]
+        connection.close()
+    assert "PLAIN=1\n" in told
+    assert "s3cret" not in told and "ABX_" not in told
+
+
+# -- by hand --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def by_hand(monkeypatch: pytest.MonkeyPatch, **environ: str) -> Iterator[str]:
+    """The standard library's server with our handler, in an environment."""
+    for name in list(os.environ):
+        if name.startswith("ABX_"):
+            monkeypatch.delenv(name)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    at_exit: list[Any] = []
+    monkeypatch.setattr("atexit.register", at_exit.append)
+    with ThreadingHTTPServer(("127.0.0.1", 0), SandboxRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+    for call in at_exit:
+        call()
+
+
+@pytest.mark.finding("R2-C1")
+def test_a_threading_server_with_our_handler_serves_the_policy_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, base: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    policy = json.dumps({"base_dir": str(base), "endpoints": {"shell": {"enabled": False}}})
+    with by_hand(monkeypatch, ABX_SERVER_TOKEN="t", ABX_SERVER_POLICY=policy) as address:
+        assert get(address) == (200, {"status": "ok"})
+        assert get(address, "/files/stat?path=.")[0] == 401
+        token = {"X-Access-Token": "t"}
+        status, told = get(address, "/files/stat?path=.", **token)
+        assert (status, told["path"]) == (200, str(base))
+        assert not get(address, "/capabilities", **token)[1]["endpoints"]["shell"]["enabled"]
+    assert '"code":"unauthorized"' in capfd.readouterr().err  # its audit lines go to standard error
+
+
+@pytest.mark.finding("R2-C1")
+def test_wired_by_hand_without_an_identity_everybody_is_a_stranger(
+    monkeypatch: pytest.MonkeyPatch, base: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with by_hand(monkeypatch, ABX_SERVER_BASE_DIR=str(base)) as address:
+        assert get(address)[0] == 200
+        status, told = get(address, "/capabilities")
+        assert (status, told["code"]) == (401, "unauthorized")
+    capfd.readouterr()
+
+
+# -- the package ----------------------------------------------------------------------------------------------------
+
+
+def test_the_package_exports_exactly_what_it_says() -> None:
+    for name in sandbox_server.__all__:
+        assert getattr(sandbox_server, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        sandbox_server.Nothing  # noqa: B018  # it is the access that is tried
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    code = "import sys, sandbox_server; print([m for m in sys.modules if m.startswith('sandbox_server.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['sandbox_server._version']"
+
+
+def test_a_thread_leaves_the_signals_of_the_process_alone(base: Path) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)]
+    with SandboxServer(settings(base)) as server:
+        assert get(server.addresses[0])[0] == 200
+        assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)] == before
