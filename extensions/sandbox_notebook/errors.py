@@ -94,6 +94,7 @@ def _from_sdk(error: SandboxError) -> SandboxMagicError:
         EndpointNotAvailableError,
         PolicyDeniedError,
         SandboxConnectionError,
+        SandboxNameTakenError,
         ServerAPIError,
         StreamInterruptedError,
     )
@@ -101,8 +102,10 @@ def _from_sdk(error: SandboxError) -> SandboxMagicError:
     if isinstance(error, StreamInterruptedError):
         return SandboxMagicError(error.message, "whether the command went on is not known: %sandbox ps --all")
     if isinstance(error, SandboxConnectionError):
-        hint = "it has ended: %sandbox stop, then %sandbox start" if error.gone else "%sandbox info tells about it"
+        hint = "%sandbox start starts another one" if error.gone else "%sandbox info tells about it"
         return SandboxMagicError(error.message, hint)
+    if isinstance(error, SandboxNameTakenError):
+        return SandboxMagicError(error.message, "%sandbox use NAME takes it as it is, %sandbox stop NAME ends it")
     if isinstance(error, CommandTimeoutError):
         return SandboxMagicError(error.message, "--timeout SECONDS gives it longer, --bg does not wait")
     if isinstance(error, (PolicyDeniedError, EndpointNotAvailableError)):

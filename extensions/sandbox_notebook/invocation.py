@@ -6,7 +6,7 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 
 from .config import Settings
-from .grammar import Parsed
+from .grammar import Mistake, Parsed
 from .live import LiveText, Sink
 from .progress import Progress
 from .results import Shown
@@ -42,7 +42,15 @@ class Invocation:
     """Changes a setting for good."""
 
     def entry(self) -> Entry:
-        return self.session.find(self.parsed.text("in"), self.namespace)
+        """The sandbox that is meant, running."""
+        entry = self.named(self.parsed.text("in"))
+        if not entry.sandbox.running:
+            raise Mistake(f'sandbox "{entry.name}" has ended', "%sandbox start")
+        return entry
+
+    def named(self, name: str) -> Entry:
+        """The sandbox of this name (or the current one), running or not."""
+        return self.session.find(name, self.namespace)
 
     def progress(self, what: str) -> Progress:
         return Progress(self.front.out, what, terminal=self.front.terminal, quiet=self.settings.ui == "html")

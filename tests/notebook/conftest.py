@@ -51,6 +51,7 @@ def shell(session_shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> I
         entry.sandbox.kill()
     session_shell.extension_manager.unload_extension("sandbox_notebook")
     session_shell.meta.clear()
+    session_shell.config.pop("SandboxMagics", None)  # %config leaves it there, so that a reload keeps it
     session_shell.reset(new_session=False)
 
 

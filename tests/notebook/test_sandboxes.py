@@ -77,6 +77,7 @@ def test_a_kept_sandbox_is_found_again_by_name(run: Run, shell: InteractiveShell
         session = shell.meta["sandbox_notebook"]["session"]
         session.entries.pop("kept-by-test").sandbox.close()  # as a restart of the kernel leaves it
         session.current = ""
+        assert run("%sandbox list").text.splitlines()[1].split()[:2] == ["kept-by-test", "kept"]
         assert run("%sandbox use kept-by-test").error is None
         assert run("%sandbox run cat file").stdout == "1\n"
         assert "kept" in run("%sandbox info").text
@@ -120,8 +121,8 @@ def test_weaker_isolation_is_told_in_the_result(run: Run, here: Path, monkeypatc
 def test_a_sandbox_that_has_ended_says_so(started: Run, shell: InteractiveShell) -> None:
     started("sb = %sandbox use local")
     shell.user_ns["sb"]._local.stop()
-    message, hint = failure(started("%sandbox ls"))
-    assert hint == "it has ended: %sandbox stop, then %sandbox start"
+    assert failure(started("%sandbox ls")) == ('sandbox "local" has ended', "%sandbox start")
+    assert started("%sandbox info").text.startswith('sandbox "local"')
     assert "ended" in started("%sandbox list").text
     assert started("%sandbox start").text.startswith('✓ sandbox "local" is ready')
 

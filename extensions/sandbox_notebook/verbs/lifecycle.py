@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..args import quote
 from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
-from ..render import Cell, Table
+from ..render import Cell, Row, Table
 from ..results import Notice, Rows
 from ..session import DEFAULT_NAME, Entry
+
+if TYPE_CHECKING:
+    from sandbox_sdk import Sandbox
 
 
 def start(call: Invocation) -> Outcome:
@@ -64,7 +67,7 @@ def _options(call: Invocation) -> dict[str, Any]:
 
 def stop(call: Invocation) -> Outcome:
     if not call.parsed.flag("all"):
-        entries = [call.session.find(call.parsed.text("name"), call.namespace)]
+        entries = [call.named(call.parsed.text("name"))]
     elif call.session.entries:
         entries = list(call.session.entries.values())
     else:
@@ -79,47 +82,50 @@ def stop(call: Invocation) -> Outcome:
 
 
 def use(call: Invocation) -> Outcome:
-    entry = call.session.find(call.parsed.text("name"), call.namespace)
+    entry = call.named(call.parsed.text("name"))
     call.session.current = entry.name
     return Outcome(entry.sandbox, Notice(f'sandbox "{entry.name}" is the current one'))
 
 
 def overview(call: Invocation) -> Outcome:
+    from sandbox_sdk import Sandbox
+
     entries = list(call.session.entries.values())
-    rows = [
+    rows: list[Row] = [
         [
             Cell(entry.name, "strong"),
             "current" if entry.name == call.session.current else "",
             "running" if entry.sandbox.running else "ended",
-            *(value for _, value in _facts(entry)),
+            *(value for _, value in _facts(entry.sandbox)),
         ]
         for entry in entries
     ]
+    others = [one for one in Sandbox.list_local() if one.kept and one.running and one.name not in call.session.entries]
+    rows += [[Cell(one.name, "strong"), "", "kept", one.state.policy, one.isolation, one.network] for one in others]
+    notes = ["%sandbox use NAME takes a kept one"] if others else []
     headers = ("name", "", "state", "policy", "isolation", "network")
-    table = Table(rows, headers, notes=[] if entries else ["no sandbox is running in this kernel"])
-    shown = Rows([entry.sandbox for entry in entries], table, lambda sandbox: {"name": sandbox.name})
+    table = Table(rows, headers, notes=notes if rows else ["no sandbox is running in this kernel"])
+    shown = Rows([entry.sandbox for entry in entries], table, lambda sandbox: sandbox.info())
     return Outcome(shown, shown)
 
 
 def info(call: Invocation) -> Outcome:
-    entry = call.entry()
+    entry = call.named(call.parsed.text("in"))
     details: list[tuple[str, str]] = []
     if call.parsed.flag("long"):
         facts: dict[str, Any] = entry.sandbox.info()
         details = [
             ("root", facts["root"]),
             ("directory", facts["directory"]),
-            ("address", entry.sandbox.server.address),
         ]
         details += [("not possible here", reason) for reason in facts["isolation_refused"]]
     return Outcome(entry.sandbox, _described(entry, f'sandbox "{entry.name}"', *details))
 
 
-def _facts(entry: Entry) -> list[tuple[str, str]]:
-    sandbox = entry.sandbox
+def _facts(sandbox: Sandbox) -> list[tuple[str, str]]:
     return [("policy", sandbox.policy), ("isolation", sandbox.isolation), ("network", sandbox.network)]
 
 
 def _described(entry: Entry, message: str, *more: tuple[str, str]) -> Notice:
     kept = [("kept", "until %sandbox stop, also when this kernel ends")] if entry.sandbox.kept else []
-    return Notice(message, *_facts(entry), *kept, *more, good=entry.sandbox.running)
+    return Notice(message, *_facts(entry.sandbox), *kept, *more, good=entry.sandbox.running)
