@@ -134,9 +134,9 @@ class AsyncPool:
     def __del__(self) -> None:
         if sys.is_finalizing():
             return
-        with suppress(AttributeError):  # never initialised
-            if any(not guarded.ended for guarded in list(self._own.values())):
-                warnings.warn(f"unclosed client of {self._binding.address}", ResourceWarning, stacklevel=2, source=self)
+        if any(not guarded.ended for guarded in list(self._own.values())):
+            # Without `source`: who keeps the warning would keep the guards, and they close when they are let go of.
+            warnings.warn(f"unclosed client of {self._binding.address}", ResourceWarning, stacklevel=2)
 
 
 class _Guarded:
@@ -145,19 +145,22 @@ class _Guarded:
     def __init__(self, client: httpx.AsyncClient) -> None:
         self.client = client
         self.pid = os.getpid()
-        self.guard = self._stand()
-        self.ended = False
+        # It knows the client only: in a circle with us it would be collected together with the open sockets.
+        self.guard = _guard(client)
 
     async def stand(self) -> None:
         await anext(self.guard)
 
-    async def _stand(self) -> AsyncGenerator[None, None]:
-        client = self.client
-        try:
-            yield
-        finally:
-            self.ended = True
-            await client.aclose()
+    @property
+    def ended(self) -> bool:
+        return self.client.is_closed
+
+
+async def _guard(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        await client.aclose()
 
 
 async def _end(guard: AsyncGenerator[None, None]) -> None:
@@ -180,7 +183,7 @@ def socket_of(response: httpx.Response) -> socket.socket | None:
 
 def close_socket(response: httpx.Response) -> None:
     """End a connection for whoever else holds it: a reader in another thread, a copy in a forked child."""
-    found = None if response.is_stream_consumed else socket_of(response)
+    found = None if response.is_closed else socket_of(response)
     if found is not None:
         with suppress(OSError):
             found.shutdown(socket.SHUT_RDWR)
