@@ -229,6 +229,7 @@ def test_a_process_with_threads_is_not_restricted_by_halves() -> None:
 def test_a_process_restricts_itself_with_all_its_later_threads(tree: Path) -> None:
     script = f"""
 import os, sys, threading
+sys.path.insert(0, {os.path.dirname(os.path.dirname(confine.__file__))!r})
 from sandbox_server import confine
 confine.restrict_process(read_write=[{str(tree / "in")!r}])
 def attempt():
@@ -237,7 +238,8 @@ def attempt():
 thread = threading.Thread(target=attempt); thread.start(); thread.join()
 print(open({str(tree / "in" / "a.txt")!r}).read())
 """
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    program = [sys.executable, "-I", "-S", "-c", script]
+    result = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert (result.stdout, result.stderr) == ("refused\ninside\n", "")
 
 

@@ -23,7 +23,7 @@ from sandbox_sdk import (
     SandboxError,
     SandboxStartError,
 )
-from sandbox_sdk.sandbox import bubblewrap, local, readiness
+from sandbox_sdk.sandbox import bubblewrap, local, order, readiness
 from sandbox_sdk.sandbox.interpreter import this_interpreter
 
 from .conftest import eventually, processes_with
@@ -80,9 +80,9 @@ def test_the_interpreter_and_the_server_cannot_be_written(sb: Sandbox) -> None:
 
 def test_temporary_files_and_a_home_directory_are_there_and_vanish(machine: Path) -> None:
     with Sandbox.local() as sandbox:
-        assert shell(sandbox, "touch /tmp/a ~/b /dev/shm/c /var/tmp/d && ls /tmp")[1] == "a\nd\n"
+        assert shell(sandbox, "cd; touch /tmp/a b /dev/shm/c /var/tmp/d; ls -d /tmp/[ad] ?")[1] == "/tmp/a\n/tmp/d\nb\n"
     with Sandbox.local() as sandbox:
-        assert shell(sandbox, "ls -A /tmp ~ /dev/shm")[1] == "/dev/shm:\n\n/home/user:\n\n/tmp:\n"
+        assert shell(sandbox, "ls -A ~ /dev/shm; ls -d /tmp/[ad]")[1] == "/dev/shm:\n\n/home/user:\n"
 
 
 def test_python_inside_is_this_interpreter_with_its_packages(sb: Sandbox) -> None:
@@ -482,3 +482,21 @@ def test_what_may_be_done_is_discovered_checked_and_forgotten(sb: Sandbox) -> No
     sb.forget_discovery()
     assert sb.server.capabilities is None
     assert sb.info()["kept"] is False
+
+
+def test_the_apis_of_its_server_are_its_own(sb: Sandbox) -> None:
+    assert sb.files is sb.server.files and sb.process is sb.server.process
+    assert (sb.code, sb.git) == (sb.server.code, sb.server.git)
+    assert (sb.system, sb.commands) == (sb.server.system, sb.server.commands)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_interpreter_that_is_not_called_python_is_called_so_inside(
+    machine: Path, monkeypatch: Any, level: str
+) -> None:
+    monkeypatch.setattr(order, "has_python", lambda interpreter: False)
+    with Sandbox.local(isolation=level) as sandbox:
+        code = "import sys; print(sys.version)"
+        assert sandbox.run(["python", "-c", code]).stdout == f"{sys.version}\n"
+        where = shell(sandbox, "command -v python")[1].strip()
+        assert where == ("/run/bin/python" if level == "bubblewrap" else sandbox._local.box.inside("bin", "python"))

@@ -345,4 +345,4 @@ def test_where_there_is_no_proc_only_the_server_is_known(monkeypatch: Any) -> No
 
 def test_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x" * 10_000 + b"\xffend")
-    assert supervisor.read_tail(str(tmp_path / "log")) == ("x" * 10_000 + "\N{REPLACEMENT CHARACTER}end")[-4094:]
+    assert supervisor.read_tail(str(tmp_path / "log")) == ("x" * 10_000 + "\N{REPLACEMENT CHARACTER}end")[-4096:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+import warnings
 from collections.abc import Callable
 
 
@@ -39,4 +40,5 @@ def _measured(work: Callable[[], object]) -> None:
         work()
     finally:
         own.stop()
+        warnings.simplefilter("ignore")  # what was imported before the fork is measured there
         own.save()
