@@ -13,6 +13,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .policy import BoundPolicy, ServerPolicy
+    from .server import SandboxServer
     from .settings import Settings
 
 PROGRAM = "agent-sandbox-server"
@@ -51,7 +52,10 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--confine-network", action="store_true", help="with --confine: no TCP either (Linux 6.7)")
     serve.add_argument("--isolation-level", metavar="NAME", default="none", help="what discovery reports as isolation")
     serve.add_argument(
-        "--program-path", metavar="DIRS", help="where programs are looked up, like PATH (default: the system's)"
+        "--program-path",
+        type=_directories,
+        metavar="DIRS",
+        help="where programs are looked up, like PATH (default: the system's)",
     )
     _policy_flags(serve)
 
@@ -59,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     health.set_defaults(run=_healthcheck)
     health.add_argument("--host", default="127.0.0.1")
     health.add_argument("--port", type=_port, default=9000)
-    health.add_argument("--timeout", type=float, default=2.0, metavar="SECONDS")
+    health.add_argument("--timeout", type=_seconds, default=2.0, metavar="SECONDS")
 
     check = commands.add_parser("check-config", help="validate a policy, show what it means, explain a decision")
     check.set_defaults(run=_check_config)
@@ -92,6 +96,20 @@ def _port(text: str) -> int:
     return port
 
 
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is no time to wait; use more than 0 and at most 3600 seconds")
+    return seconds
+
+
+def _directories(text: str) -> tuple[str, ...]:
+    directories = tuple(part for part in text.split(":") if part.startswith("/"))
+    if not directories:
+        raise argparse.ArgumentTypeError(f"'{text}' names no absolute directory")
+    return directories
+
+
 def _load_policy(options: argparse.Namespace) -> ServerPolicy:
     """The explicit policy, else the one the environment names."""
     from .policy import ServerPolicy
@@ -113,12 +131,14 @@ def _serve(options: argparse.Namespace) -> int:
     from .settings import ClosedByDefault, ConfigurationError, bind_policy
 
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    if options.confine_network and not options.confine:
+        return _fail("--confine-network restricts nothing by itself; add --confine landlock", USAGE)
     try:
         settings = _settings(options)
         bound = bind_policy(settings)
-        if options.confine:
-            _confine(bound, options)
         server = SandboxServer(settings, bound)
+        if options.confine:
+            _confine(server, bound, options)
     except ClosedByDefault as error:
         return _fail(str(error), USAGE)
     except (PolicyConfigError, ConfigurationError) as error:
@@ -128,13 +148,12 @@ def _serve(options: argparse.Namespace) -> int:
         logging.getLogger("sandbox_server").warning("%s: %s", warning.code, warning.message)
     for note in bound.notes():
         logging.getLogger("sandbox_server").info("%s: %s", note.code, note.message)
-    for address in server.addresses:
-        print(f"listening on {address}", flush=True)
-    server.run()
+    server.run(ready=lambda: print(*(f"listening on {a}" for a in server.addresses), sep="\n", flush=True))
     return FAILED if server.failed else 0
 
 
 def _settings(options: argparse.Namespace) -> Settings:
+    from .services import PROGRAM_PATH
     from .settings import DEFAULT_PORT, Settings
 
     port = options.port if options.port is not None or options.unix_socket else DEFAULT_PORT
@@ -150,17 +169,12 @@ def _settings(options: argparse.Namespace) -> Settings:
         allow_origins=tuple(options.allow_origin),
         audit_file=options.audit_file,
         isolation=options.isolation_level,
-        program_path=_program_path(options.program_path),
+        program_path=options.program_path or PROGRAM_PATH,
     )
 
 
-def _program_path(text: str | None) -> tuple[str, ...]:
-    from .services import PROGRAM_PATH
-
-    return tuple(part for part in text.split(":") if part.startswith("/")) if text else PROGRAM_PATH
-
-
-def _confine(bound: BoundPolicy, options: argparse.Namespace) -> None:
+def _confine(server: SandboxServer, bound: BoundPolicy, options: argparse.Namespace) -> None:
+    """Bind this process. What the server has opened by now, such as its audit file, stays open to it."""
     from . import confine
     from .settings import ConfigurationError
 
@@ -168,6 +182,7 @@ def _confine(bound: BoundPolicy, options: argparse.Namespace) -> None:
         writable = [os.path.dirname(os.path.abspath(options.unix_socket))] if options.unix_socket else []
         confine.restrict_to(bound.base_dir, writable=writable, tcp=not options.confine_network)
     except OSError as error:
+        server.close()
         raise ConfigurationError(f"--confine landlock is not available: {os.strerror(error.errno or 0)}") from None
 
 
@@ -184,7 +199,6 @@ def _healthcheck(options: argparse.Namespace) -> int:
 
 
 def _check_config(options: argparse.Namespace) -> int:
-    from .guards.paths import PathGuards
     from .policy import PolicyConfigError
     from .settings import Settings, bind_policy
 
@@ -197,9 +211,7 @@ def _check_config(options: argparse.Namespace) -> int:
     if options.explain:
         scopes = tuple(scope for scope in options.scopes.split(",") if scope)
         paths = () if options.path is None else (options.path,)
-        decision = bound.explain(
-            options.explain, scopes=scopes, paths=paths, op=options.op, guards=PathGuards(bound.base_dir)
-        )
+        decision = bound.explain(options.explain, scopes=scopes, paths=paths, op=options.op)
         print(json.dumps(decision, indent=2))
         return 0 if decision["allowed"] else REFUSED
     warnings = [*bound.lint(), *bound.lint_file(options.policy)] if options.policy else bound.lint()

@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 
 from .application import Application
@@ -68,10 +68,12 @@ class SandboxServer:
         if self._thread is not None:
             self._thread.join()
 
-    def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or `stop`; then let requests finish, kill the children and return."""
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Serve until SIGTERM, SIGINT or `stop`; then let requests finish, kill the children and return.
+
+        `ready` is called as soon as signals are heeded; whoever connects by then is answered.
+        """
         machinery = self._machinery
-        machinery.path_guards.sweep()
         in_main = threading.current_thread() is threading.main_thread()
         if in_main:
             # Python runs a handler only between two of its instructions; the byte that the signal itself sends wakes
@@ -81,6 +83,8 @@ class SandboxServer:
                 signal.signal(number, lambda *_: self.stop())
             signal.signal(signal.SIGCHLD, lambda *_: machinery.processes.reap())
             machinery.processes.adopt_orphans()
+        ready()
+        machinery.path_guards.sweep()
         reactor = self._reactor = Reactor(
             machinery.application,
             self._listeners.sockets,
