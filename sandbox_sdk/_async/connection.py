@@ -167,7 +167,7 @@ class AsyncConnection:
         call = calls.health()
         try:
             response = await self._exchange(call, None, httpx.Timeout(min(_PROBE_SECONDS, self.binding.timeout)))
-        except httpx.TransportError:
+        except (httpx.TransportError, RuntimeError):  # the latter once the pool is closed
             return False
         try:
             return response.is_success and self.decoded(call, response, await response.aread())

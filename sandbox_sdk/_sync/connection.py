@@ -150,7 +150,7 @@ class Connection:
         call = calls.health()
         try:
             response = self._exchange(call, None, httpx.Timeout(min(_PROBE_SECONDS, self.binding.timeout)))
-        except httpx.TransportError:
+        except (httpx.TransportError, RuntimeError):  # the latter once the pool is closed
             return False
         try:
             return response.is_success and self.decoded(call, response, response.read())

@@ -288,10 +288,14 @@ def test_an_idle_connection_that_the_server_closed_is_replaced() -> None:
         exchange.read()
         exchange.reply(200, {"path": "d"})
         exchange.close()
+        closed.set()
 
+    closed = threading.Event()
     with scripted(answer) as server, ServerClient(server.url) as client:
         for _ in range(5):
             assert client.files.mkdir("d") == "d"
+            assert closed.wait(10)
+            closed.clear()
 
 
 def test_an_answer_that_never_ends_its_head_is_bounded() -> None:
