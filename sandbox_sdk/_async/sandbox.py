@@ -244,16 +244,16 @@ class AsyncSandbox(AsyncSandboxTwins):
 
     async def kill(self) -> None:
         """End everything inside and remove its files, unless the directory was given. Also for a kept one."""
-        await self._close_server()
         if self._finalizer is not None:
             self._finalizer.detach()
         await arun_blocking(self._local.stop)
+        await self._close_server()
 
     async def aclose(self) -> None:
         """End the sandbox. A kept one, or one of the process that this one was forked from, is only let go of."""
-        await self._close_server()
         if self._finalizer is not None and self._finalizer.detach() is not None:
             await arun_blocking(lambda: _end(self._local))
+        await self._close_server()
 
     async def _close_server(self) -> None:
         self._closed = True

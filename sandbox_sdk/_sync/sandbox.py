@@ -237,16 +237,16 @@ class Sandbox:
 
     def kill(self) -> None:
         """End everything inside and remove its files, unless the directory was given. Also for a kept one."""
-        self._close_server()
         if self._finalizer is not None:
             self._finalizer.detach()
         run_blocking(self._local.stop)
+        self._close_server()
 
     def close(self) -> None:
         """End the sandbox. A kept one, or one of the process that this one was forked from, is only let go of."""
-        self._close_server()
         if self._finalizer is not None and self._finalizer.detach() is not None:
             run_blocking(lambda: _end(self._local))
+        self._close_server()
 
     def _close_server(self) -> None:
         self._closed = True

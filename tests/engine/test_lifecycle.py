@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from sandbox_sdk import (
     Sandbox,
+    SandboxConnectionError,
     SandboxError,
     SandboxNameTakenError,
     SandboxNotFoundError,
@@ -316,3 +318,45 @@ def test_an_ordinary_user_gets_the_same(tmp_path: Path) -> None:
 
         _private("/tmp/notebook-sandbox-65534")
     shutil.rmtree("/tmp/notebook-sandbox-65534")
+
+
+# Work that is under way
+
+
+@pytest.mark.field(86)
+@pytest.mark.parametrize("level", LEVELS)
+def test_field_086_killing_a_sandbox_ends_a_stream_with_a_reason(machine: Path, level: str) -> None:
+    sandbox = Sandbox.local(isolation=level)
+    seen = threading.Event()
+    ends: list[BaseException | None] = []
+
+    def read() -> None:
+        try:
+            with sandbox.process.stream(["sh", "-c", "while :; do echo x; sleep 0.01; done"]) as events:
+                for event in events:
+                    if event.kind == "output":
+                        seen.set()
+            ends.append(None)
+        except BaseException as error:
+            ends.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert seen.wait(60)
+    sandbox.kill()
+    reader.join(60)
+    assert not reader.is_alive()
+    assert isinstance(ends[0], SandboxError), ends
+
+
+@pytest.mark.field(128)
+# httpcore does not close a unix socket whose connect failed
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning")
+def test_field_128_a_sandbox_that_dies_in_mid_command_is_said_to_be_gone(machine: Path) -> None:
+    with Sandbox.local(isolation="bubblewrap") as sandbox:
+        pid = sandbox._local.box.supervisor()[0]
+        with pytest.raises(SandboxConnectionError):
+            sandbox.run(["sh", "-c", "echo on; sleep 1000"], on_stdout=lambda text: os.kill(pid, signal.SIGKILL))
+        with pytest.raises(SandboxConnectionError) as failure:
+            sandbox.files.list()
+        assert failure.value.gone
