@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -35,6 +36,7 @@ NAMESPACES_HINT = (
     "bubblewrap needs user namespaces: allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile "
     'for bwrap), or use isolation="auto"'
 )
+NO_NAMESPACES = re.compile("namespace|permi(tted|ssion)|uid map", re.IGNORECASE)
 LANDLOCK_HINT = 'Landlock needs Linux 5.13 or later with "landlock" among its security modules; or use isolation="auto"'
 
 
@@ -203,7 +205,7 @@ def _failure(isolation: str, report: Report, ways: int) -> SandboxStartError:
     """Why there is no sandbox, as an exception."""
     last = report.log.splitlines()[-1] if report.log else "it said nothing"
     if len(report.refused) == ways:
-        hint = NAMESPACES_HINT if isolation == "bubblewrap" else LANDLOCK_HINT
+        hint = LANDLOCK_HINT if isolation == "landlock" else NAMESPACES_HINT if NO_NAMESPACES.search(last) else ""
         message = f'isolation "{isolation}" is not possible here: {last}'
         return IsolationUnavailableError(message, hint=hint, log=report.log)
     if report.exit_code is None:

@@ -79,6 +79,11 @@ def _policy(
         if download_from is not None or upload_to is not None:
             raise SandboxError('download_from and upload_to go with only, as in only="transfer"')
         given, word = load_policy(policy)
+        if "base_dir" in given:
+            raise SandboxError(
+                f'the policy sets base_dir "{given["base_dir"]}", but a local sandbox serves its own directory',
+                hint="leave base_dir out; relative paths start from the work directory",
+            )
         document = with_own_token(given)
         return lambda base: document, word
     if policy != DEFAULT_PRESET:

@@ -25,6 +25,7 @@ from sandbox_sdk import (
 )
 from sandbox_sdk.sandbox import bubblewrap, local, order, readiness
 from sandbox_sdk.sandbox.interpreter import this_interpreter
+from sandbox_server import cli, confine
 
 from .conftest import eventually, processes_with
 
@@ -241,6 +242,11 @@ def test_a_policy_with_identities_lets_its_notebook_and_its_identities_in(machin
         assert "READER_TOKEN" not in sandbox.run("env").stdout
 
 
+def test_a_policy_cannot_move_the_work_directory(machine: Path) -> None:
+    with pytest.raises(SandboxError, match='sets base_dir "/home/user"'):
+        Sandbox.local({"base_dir": "/home/user"})
+
+
 def test_a_policy_that_is_wrong_is_refused_in_the_servers_words(machine: Path) -> None:
     with pytest.raises(SandboxStartError, match="the server ended with exit code 1") as failure:
         Sandbox.local({"endpoints": {"files_lst": {"enabled": True}}})
@@ -309,6 +315,20 @@ def test_field_154_isolation_asked_for_by_name_is_that_or_an_error(
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(IsolationUnavailableError, match="Linux only"):
         Sandbox.local(isolation="landlock")
+
+
+@pytest.mark.field(154)
+def test_field_154_a_server_without_landlock_says_so_in_the_words_that_are_waited_for(
+    monkeypatch: Any, capsys: Any, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(confine, "CREATE_RULESET", 9999)
+    monkeypatch.setattr(confine, "_threads", lambda: 1)
+    monkeypatch.setenv("ABX_SERVER_TOKEN", "t")
+    arguments = ["serve", "--unix-socket", str(tmp_path / "s"), "--base-dir", str(tmp_path), "--confine", "landlock"]
+    assert cli.main(arguments) == 1
+    assert capsys.readouterr().err.startswith(order.LANDLOCK_REFUSES)
+    report = readiness.Report(exit_code=1, refused=["landlock x"], log="x")
+    assert "Linux 5.13" in local._failure("landlock", report, 1).hint
 
 
 @pytest.mark.field(154)
