@@ -36,6 +36,9 @@ class Listeners:
     def __contains__(self, descriptor: int) -> bool:
         return descriptor in self._sockets
 
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._sockets)
+
     def resume(self) -> None:
         self.resume_at = math.inf
         self._save_one()

@@ -83,23 +83,26 @@ class Reactor:
         events = self._epoll.poll(-1 if wake_at == math.inf else max(0.0, wake_at - time.monotonic()))
         self._now = time.monotonic()
         for descriptor, _ in events:
-            connection = self._parking.find(descriptor)
-            try:
-                if connection is not None:
-                    self._read(connection)
-                elif descriptor == self._wake:
-                    self._take_back()
-                elif descriptor in self._listeners:
-                    self._accept(descriptor)
-            except Exception as fault:
-                if not isinstance(fault, Aborted):
-                    faults.report("the selector thread")
-                if connection is not None:
-                    self._drop(connection)
+            self._attend_to(descriptor)
         if self._now >= self._parking.check_at:
             self._expire()
         if self._now >= self._listeners.resume_at:
             self._listeners.resume()
+
+    def _attend_to(self, descriptor: int) -> None:
+        connection = self._parking.find(descriptor)
+        try:
+            if connection is not None:
+                self._read(connection)
+            elif descriptor == self._wake:
+                self._take_back()
+            elif descriptor in self._listeners:
+                self._accept(descriptor)
+        except Exception as fault:
+            if not isinstance(fault, Aborted):
+                faults.report("the selector thread")
+            if connection is not None:
+                self._drop(connection)
 
     def _read(self, connection: Connection) -> None:
         try:
@@ -238,8 +241,11 @@ class Reactor:
         self._connections.discard(connection)
         connection.sock.close()
 
-    def _accept(self, descriptor: int) -> None:
+    def _accept(self, descriptor: int) -> int:
+        """Take in those who wait there, as many as one turn may; how many they were."""
+        count = 0
         for sock, address in self._listeners.accept(descriptor, self._now):
+            count += 1
             if len(self._connections) >= self._bounds.connections + _CROWD:
                 self._turn_away((sock, address))
                 continue
@@ -251,6 +257,7 @@ class Reactor:
                 self._refuse(connection, Refusal("busy", "too many connections, try again"))
             else:
                 self._parking.expect(connection, self._now + self._bounds.head_seconds)
+        return count
 
     def _turn_away(self, accepted: Accepted) -> None:
         """Refuse a caller for whom there is no room, and no time either."""
@@ -266,7 +273,12 @@ class Reactor:
         if self._site.stopping:
             return
         self._site.stopping = True
+        for descriptor in self._listeners:
+            while self._accept(descriptor):
+                pass
         self._listeners.close()
+        for connection in self._parking.all():
+            self._attend_to(connection.sock.fileno())  # what has arrived by now is answered
         for connection in self._parking.all():
             if not (connection.buffer or connection.lingering):
                 self._drop(connection)
