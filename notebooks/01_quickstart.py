@@ -86,10 +86,11 @@ print(f"\nbelow 12 °C use follows temperature with r = {correlation(*pair):.2f}
 # %sandbox run python3 draw_year.py in/station.csv out/plot.svg
 
 # %% [markdown]
-# What it wrote stays in the sandbox until you fetch it:
+# What it wrote stays in the sandbox until you fetch it. (A file of yours is never replaced by accident; `--overwrite`,
+# because you will run this page more than once.)
 
 # %%
-# %sandbox download out/plot.svg
+# %sandbox download out/plot.svg --overwrite
 
 # %%
 from IPython.display import SVG

@@ -106,5 +106,5 @@ def _decided(decision: Decision) -> Table:
     return Table(
         pairs([fact for fact in facts if fact[1]]),
         headline=Cell(f"denied: {what}", "bad"),
-        notes=[f"%sandbox caps {decision.endpoint} tells what is"],
+        notes=[f"%sandbox caps {decision.endpoint} tells what is allowed"],
     )
