@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from typing import TypeAlias, TypeVar
@@ -42,11 +43,26 @@ def pieces(source: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def acallback(callback: Callable[[int, int], object] | None) -> Callable[[int, int], object] | None:
-    """A callback that always runs on the event loop of whoever gave it, wherever it is called."""
+    """A callback that always runs on the event loop of whoever gave it. If it fails, the next report raises that."""
     if callback is None:
         return None
-    loop = asyncio.get_running_loop()
-    return lambda done, total: loop.call_soon_threadsafe(callback, done, total)
+    loop, here, failures = asyncio.get_running_loop(), threading.get_ident(), list[BaseException]()
+
+    def call(done: int, total: int) -> None:
+        try:
+            callback(done, total)
+        except BaseException as error:
+            failures.append(error)
+
+    def report(done: int, total: int) -> None:
+        if failures:
+            raise failures[0]
+        if threading.get_ident() == here:
+            callback(done, total)
+        else:
+            loop.call_soon_threadsafe(call, done, total)
+
+    return report
 
 
 def callback(callback: Callable[[int, int], object] | None) -> Callable[[int, int], object] | None:

@@ -113,17 +113,13 @@ def upload(
     size: int,
     overwrite: bool = True,
     mode: str | None = None,
-    mtime: float | None = None,
     durable: bool = False,
     sha256: bool = False,
-    if_match: str | None = None,
 ) -> Call[Receipt]:
     """The raw form; the caller streams `size` bytes behind it."""
     headers = {"Content-Type": OCTETS, "Content-Length": str(size)}
     if sha256:
         headers["Want-Repr-Digest"] = "sha-256=10"
-    if if_match is not None:
-        headers["If-Match"] = if_match
     return call(
         "files_upload_stream",
         Receipt.from_wire,
@@ -133,7 +129,6 @@ def upload(
         path=path,
         overwrite=None if overwrite else False,
         mode=mode,
-        mtime=mtime,
         durable=durable or None,
     )
 

@@ -37,7 +37,7 @@ class Receipt:
             mtime=wire.moment(data, "mtime"),
             sha256=wire.text_or_none(data, "sha256"),
             etag=wire.text_or_none(data, "etag"),
-            created=wire.flag(data, "created") if "created" in data else None,
+            created=wire.flag_or_none(data, "created"),
             replaced_directly=wire.flag(data, "replaced_directly"),
         )
 

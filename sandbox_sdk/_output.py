@@ -45,10 +45,6 @@ class Course:
         if event.stream:
             self.position[event.stream] = event.offset + len(event.data)
 
-    def reattach(self) -> None:
-        """Expect what comes after the last byte received."""
-        self.ended = False
-
     @property
     def offset(self) -> int:
         """Bytes seen of both streams together."""

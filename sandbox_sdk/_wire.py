@@ -35,8 +35,13 @@ def number(data: Json, name: str, default: float = 0.0) -> float:
 
 
 def flag(data: Json, name: str, default: bool = False) -> bool:
+    value = flag_or_none(data, name)
+    return default if value is None else value
+
+
+def flag_or_none(data: Json, name: str) -> bool | None:
     value = data.get(name)
-    return value if isinstance(value, bool) else default
+    return value if isinstance(value, bool) else None
 
 
 def texts(data: Json, name: str) -> tuple[str, ...]:

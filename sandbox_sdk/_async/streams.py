@@ -196,7 +196,6 @@ class AsyncFollowedOutput(AsyncOutputStream):
             if error.gone or self._failures > _REATTACHMENTS:
                 raise
             await self._release()
-            self._course.reattach()
             self._call = self._call_from(self._pid, self._course)
             await asleep(0.1 * self._failures)
 

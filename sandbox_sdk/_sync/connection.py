@@ -90,7 +90,10 @@ class Connection:
         except httpx.ConnectError as error:
             close_unconnected(error)
             raise
-        self.known.ours = response.headers.get("x-sandbox-server") == OUR_SERVER
+        if response.headers.get("x-sandbox-server") == OUR_SERVER:
+            self.known.ours = True
+        elif response.is_success:  # an error may come from somebody in between
+            self.known.ours = False
         revision = response.headers.get("x-policy-revision")
         snapshot = self.known.snapshot
         if revision and snapshot is not None and revision != snapshot.revision:

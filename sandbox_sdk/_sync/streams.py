@@ -197,7 +197,6 @@ class FollowedOutput(OutputStream):
             if error.gone or self._failures > _REATTACHMENTS:
                 raise
             self._release()
-            self._course.reattach()
             self._call = self._call_from(self._pid, self._course)
             sleep(0.1 * self._failures)
 

@@ -73,6 +73,47 @@ def test_every_asynchronous_method_has_a_blocking_twin_of_the_same_signature(asy
         assert inspect.getdoc(twin), name
 
 
+class Recorder:
+    """Remembers what is called on it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> object:
+            self.calls.append((name, args, kwargs))
+            return ANSWER
+
+        return call
+
+
+ANSWER = object()
+
+
+@pytest.mark.finding("R1-U8")
+@pytest.mark.parametrize(
+    "async_class", [a for a, _ in PAIRS if a.__name__ not in STREAMS], ids=lambda one: one.__name__
+)
+def test_a_twin_passes_everything_on_and_answers_what_comes_back(async_class: type) -> None:
+    recorder = Recorder()
+    (mixin,) = (base for base in async_class.__mro__ if base.__name__ == f"{async_class.__name__}Twins")
+    instance = type("Probe", (mixin,), {"_twin": recorder})()
+    for name in [name for name in dir(async_class) if name.endswith("_sync")]:
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for parameter in inspect.signature(getattr(instance, name)).parameters.values():
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                kwargs[parameter.name] = object()
+            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                kwargs["more"] = object()
+            else:
+                args.append(object())
+        answer = getattr(instance, name)(*args, **kwargs)
+        assert recorder.calls.pop() == (unasync.rename(name.removesuffix("_sync")), tuple(args), kwargs)
+        returns_nothing = inspect.signature(getattr(async_class, name)).return_annotation == "None"
+        assert answer is (None if returns_nothing else ANSWER)
+
+
 @pytest.mark.finding("R1-U8")
 def test_twins_work_inside_a_running_loop(server: ServerProcess, home: Path) -> None:
     async def main() -> None:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,13 +97,37 @@ def test_field_095_the_client_does_not_wait_for_ever(monkeypatch: pytest.MonkeyP
         while True:
             exchange.chunk(encode([record("heartbeat")]))
 
-    from sandbox_sdk._async import process
-
-    monkeypatch.setattr(process, "_GRACE", 0.0)
     with scripted(endless) as server:
         with ServerClient(server.url) as client:
+            monkeypatch.setattr(sys.modules[type(client.process).run.__module__], "_GRACE", 0.0)
             with pytest.raises(CommandTimeoutError, match="did not end in time"):
                 client.process.run("x", timeout=0.2)
+
+
+def test_a_stream_may_be_silent_for_longer_than_an_answer() -> None:
+    def answer(exchange: Exchange) -> None:
+        exchange.read()
+        exchange.head(200, {"Content-Type": FRAMES, "Transfer-Encoding": "chunked"})
+        exchange.chunk(encode([START]))
+        time.sleep(0.6)
+        exchange.chunk(encode([END]))
+        exchange.send(b"0\r\n\r\n")
+
+    with scripted(answer) as server:
+        with ServerClient(server.url, timeout=0.2) as client:
+            assert (client.process.run("x")).exit_code == 3
+
+
+def test_an_error_from_a_proxy_says_nothing_about_the_server() -> None:
+    def answer(exchange: Exchange) -> None:
+        exchange.reply(502, b"<html>", {"X-Sandbox-Server": "proxy"})
+
+    with scripted(answer) as server:
+        with ServerClient(server.url) as client:
+            assert client.health()
+            with pytest.raises(ServerAPIError):
+                client.files.mkdir("d")
+            assert client._connection.known.ours is True
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,23 @@ def test_progress_is_reported_up_and_down(server: ServerProcess, home: Path, tmp
         assert all(total == 5 * MIB for _, total in seen)
 
 
+def test_a_progress_callback_that_fails_ends_the_transfer(
+    server: ServerProcess, home: Path, tmp_path: Path
+) -> None:
+    def broken(done: int, total: int) -> None:
+        raise RuntimeError("enough")
+
+    with (home / "f").open("wb") as file:
+        file.truncate(1 << 30)
+    (tmp_path / "sub").mkdir()
+    with ServerClient(server.url) as client:
+        with pytest.raises(RuntimeError, match="enough"):
+            client.files.write(f"{home.name}/g", bytes(3 * MIB), progress=broken)
+        with pytest.raises(RuntimeError, match="enough"):
+            client.files.download(f"{home.name}/f", tmp_path / "sub" / "f", progress=broken)
+    assert os.listdir(tmp_path / "sub") == []
+
+
 def receipt_for(exchange: Exchange, **changes: object) -> None:
     facts = {"path": "f", "bytes": exchange.length, "sha256": None, **changes}
     exchange.read()
