@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from sandbox_sdk import AsyncServerClient, SandboxConnectionError, ServerClient
+from tests.sdk._sync.test_transfers import Ranges
 from tests.sdk.scripted import Exchange, scripted
 from tests.support.server import ServerProcess
 
@@ -245,6 +246,17 @@ def test_a_given_client_carries_transfers_and_streams_too(server: ServerProcess,
             assert (await client.process.run("echo hi")).stdout == "hi\n"
 
     asyncio.run(main())
+
+    async def broken(url: str) -> None:
+        async with httpx.AsyncClient() as given, AsyncServerClient(url, http_client=given) as client:
+            await client.files.download("f", tmp_path / "resumed")
+            with pytest.raises(SandboxConnectionError):
+                await client.files.read("f")
+
+    ranges = Ranges()
+    with scripted(ranges) as cut:
+        asyncio.run(broken(cut.url))
+    assert (tmp_path / "resumed").read_bytes() == ranges.content
     with httpx.Client() as given, ServerClient(server.url, http_client=given) as client:
         client.files.download(f"{home.name}/f", tmp_path / "g")
         assert (tmp_path / "g").stat().st_size == 3_000_000

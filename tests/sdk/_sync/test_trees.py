@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sandbox_sdk import ServerClient, FilePolicyDeniedError, PayloadTooLargeError, TransferError
+from sandbox_sdk import (
+    ServerClient,
+    FilePolicyDeniedError,
+    NotFoundError,
+    PayloadTooLargeError,
+    SandboxConnectionError,
+    TransferError,
+)
+from tests.sdk.scripted import Exchange, scripted
 from tests.support.server import ServerProcess, running_server
 
 
@@ -92,6 +100,74 @@ def test_field_017_044_directories_go_where_cp_would_put_them(
         ):
             client.files.download(f"{home.name}/{source}", f"{tmp_path}/{local}")
             assert content(tree).items() <= content(tmp_path / expected).items(), (source, local)
+
+
+def test_where_looking_is_not_allowed_a_tree_goes_where_it_is_told(tree: Path, tmp_path: Path) -> None:
+    with running_server(tmp_path, policy={"version": 1, "preset": "transfer-only"}) as server:
+        (tmp_path / "base" / "old").mkdir()
+        with ServerClient(server.url) as client:
+            (tree / "empty").rmdir()
+            receipt = client.files.upload(tree, "old")
+            assert receipt.path == "old"
+            assert content(tmp_path / "base" / "old") == content(tree)
+            client.files.upload(tree / ".env", "old")
+            assert (client.files.download("old/.env", tmp_path / "back")).bytes == 5
+            with pytest.raises(NotFoundError):
+                client.files.download("old", tmp_path / "back")
+
+
+def test_a_listing_that_a_limit_cuts_off_is_no_whole_tree(tmp_path: Path) -> None:
+    def answer(exchange: Exchange) -> None:
+        if exchange.target.startswith("/files/list"):
+            exchange.reply(200, {"entries": [{"name": "f", "type": "file"}], "truncated": True, "next": None})
+        else:
+            exchange.reply(404, {"error": "gone", "type": "FileNotFoundError", "code": "not_found"})
+
+    with scripted(answer) as server:
+        with ServerClient(server.url) as client:
+            with pytest.raises(TransferError, match="cut off by a limit"):
+                client.files.download("d/", tmp_path / "d")
+
+
+def test_a_file_that_vanishes_meanwhile_is_one_outcome(tmp_path: Path) -> None:
+    entries = [{"name": "f", "type": "file"}, {"name": "g", "type": "file"}]
+
+    def answer(exchange: Exchange) -> None:
+        if exchange.target.startswith("/files/list"):
+            exchange.reply(200, {"entries": entries})
+        elif "path=d%2Ff" in exchange.target:
+            exchange.reply(404, {"error": "vanished", "type": "FileNotFoundError", "code": "not_found"})
+        else:
+            exchange.reply(403, {"error": "denied", "type": "PolicyDenied", "code": "path_denied"})
+
+    with scripted(answer) as server:
+        with ServerClient(server.url) as client:
+            with pytest.raises(TransferError, match="2 of 2 files failed; the first is 'd/f': vanished") as failed:
+                client.files.download("d/", tmp_path / "d")
+    assert [type(outcome.error).__name__ for outcome in failed.value.outcomes] == [
+        "NotFoundError",
+        "FilePolicyDeniedError",
+    ]
+    assert os.listdir(tmp_path / "d") == []
+
+
+def test_a_connection_that_breaks_ends_the_whole_tree(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "t" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "t" / name).write_text("x")
+
+    def answer(exchange: Exchange) -> None:
+        if exchange.target.startswith("/files/stat"):
+            exchange.reply(200, {"exists": False})
+        else:
+            exchange.read()
+            exchange.close()
+
+    with scripted(answer) as server:
+        with ServerClient(server.url) as client:
+            with pytest.raises(SandboxConnectionError):
+                client.files.upload(tmp_path / "t", "t")
+        assert server.asked("/files/upload-stream") == 1
 
 
 def test_an_empty_directory_is_made(server: ServerProcess, home: Path, tmp_path: Path) -> None:
