@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from sandbox_notebook.verbs import processes
 from sandbox_sdk import CommandResult, Files, Process, Receipt, Sandbox
 from sandbox_sdk.sandbox.local import IsolationWarning
 
@@ -226,6 +229,39 @@ def test_listings_are_text_that_stays_the_same_and_objects(started: Run) -> None
     assert started("[e.name for e in get_ipython().run_line_magic('sandbox', 'ls')]").result[1:3] == ["d", "f"]
 
 
+def test_a_listing_becomes_a_data_frame(started: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = ModuleType("pandas")
+    pandas.DataFrame = lambda records: records  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    (here / "x.txt").write_text("12345")
+    started("%sandbox upload x.txt")
+    frame = started("x = %sandbox ls\nx.to_pandas()").result
+    assert isinstance(frame, list)
+    assert [(row["name"], row["size"], row["kind"]) for row in frame] == [("x.txt", 5, "file")]
+    frame = started("x = %sandbox list\nx.to_pandas()").result
+    assert isinstance(frame, list) and frame[0]["name"] == "local"
+
+
+def test_where_nobody_may_look_what_we_remember_decides(run: Run, here: Path) -> None:
+    run("%sandbox start --only transfer")
+    (here / "x.txt").write_text("one")
+    run("%sandbox upload x.txt")
+    (here / "x.txt").write_text("three")
+    assert run("%sandbox upload x.txt").error is None
+    run("%sandbox start --name again --only transfer")
+    run("%sandbox upload x.txt --in local --to d --overwrite")
+    run("y = %sandbox use local\ny.files.write('d/y.txt', 'theirs')")
+    (here / "y.txt").write_text("mine")
+    assert failure(run("%sandbox upload y.txt --to d"))[0] == '"d/y.txt" is in the sandbox already'
+
+
+def test_what_is_left_out_of_a_directory_is_told(started: Run, here: Path) -> None:
+    (here / "d").mkdir()
+    (here / "d/x.txt").write_text("x")
+    (here / "d/dangling").symlink_to("nowhere")
+    assert "left out: " in started("%sandbox upload d").text
+
+
 # run
 
 
@@ -436,6 +472,22 @@ def test_a_process_that_ignores_the_signal_is_told(started: Run) -> None:
     with started("job").result.follow() as events:  # type: ignore[attr-defined]
         next(iter(events))
     assert started("%sandbox kill -s KILL 1").text == "✓ 1 (sh cell) has ended: SIGKILL"
+
+
+def test_one_that_ignores_the_first_signal_gets_a_second(started: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_GRACE", 0.05)
+    body = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(600)"
+    started(f"%%sandbox run --bg --out job\n{body}")
+    with started("job").result.follow() as events:  # type: ignore[attr-defined]
+        next(iter(events))
+    assert started("%sandbox kill -s TERM").text == "1 (python cell) got the signal and goes on"
+    assert started("%sandbox kill").text == "✓ 1 (python cell) has ended: SIGKILL"
+
+
+def test_lost_output_is_counted(started: Run) -> None:
+    started("%%sandbox run --bg --out job\nfor i in range(20000): print('y' * 99)")
+    started("job").result.wait()  # type: ignore[attr-defined]
+    assert started("%sandbox logs").stdout.startswith("… ")
 
 
 def test_details_are_there_when_asked_for(started: Run) -> None:

@@ -16,7 +16,7 @@ from .listing import moment
 if TYPE_CHECKING:
     from sandbox_sdk import Process, ProcessInfo
 
-_GRACE = 5.0
+_GRACE, _CERTAIN = 5.0, 60.0
 _SIGNALS = {"TERM": 15, "KILL": 9, "INT": 2}
 
 
@@ -67,19 +67,19 @@ def kill(call: Invocation) -> Outcome:
         return Outcome(process, Notice(f"{name} has ended already", good=False))
     signal = call.parsed.text("signal")
     process.send_signal(_SIGNALS[signal or "TERM"])
-    if not _ends(process) and not signal:
+    if not _ends(process, _GRACE) and not signal:
         process.kill()
-        _ends(process)
+        _ends(process, _CERTAIN)
     if process.info.running:
         return Outcome(process, Notice(f"{name} got the signal and goes on", good=False))
     return Outcome(process, Notice(f"{name} has ended: {_state(process.info)}"))
 
 
-def _ends(process: Process) -> bool:
+def _ends(process: Process, seconds: float) -> bool:
     from sandbox_sdk import CommandTimeoutError
 
     try:
-        process.wait(_GRACE)
+        process.wait(seconds)
     except CommandTimeoutError:
         return False
     return True
