@@ -41,9 +41,7 @@ def lines(error: Exception, magic: str = "%sandbox") -> list[str]:
             ["denied: no · shell · missing_scope", "  %sandbox caps tells what this identity may do"],
         ),
         (
-            EndpointNotAvailableError(
-                "off by policy:x", error_code="endpoint_disabled", endpoint="shell", rule="policy:x"
-            ),
+            EndpointNotAvailableError("off by p:x", error_code="endpoint_disabled", endpoint="shell", rule="p:x"),
             ["denied: off by p:x · shell · endpoint_disabled", "  %sandbox caps tells what is on in this sandbox"],
         ),
         (
