@@ -68,6 +68,12 @@ class Binding:
             return self.base_url + target
         return f"{self.base_url}{target}{'&' if '?' in target else '?'}{self.query}"
 
+    def with_token(self, token: str) -> Binding:
+        """The same server, with another credential."""
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "authorization"}
+        base_url = None if self.uds else self.url("")
+        return Binding.of(base_url, uds=self.uds, token=token, headers=headers, timeout=self.timeout)
+
     def redact(self, text: str) -> str:
         """The text without our secrets, should a peer have echoed one."""
         for name, value in self.headers.items():

@@ -97,10 +97,7 @@ class AsyncServerClient(AsyncServerClientTwins):
 
     def with_token(self, token: str) -> AsyncServerClient:
         """Another client of the same server, with another credential."""
-        binding = self._connection.binding
-        headers = {name: value for name, value in binding.headers.items() if name.lower() != "authorization"}
-        base_url = None if binding.uds else binding.url("")
-        return type(self)(base_url, uds=binding.uds, token=token, headers=headers, timeout=binding.timeout)
+        return self._around(self._connection.binding.with_token(token), Known())
 
     async def aclose(self) -> None:
         """Close the connections. A client that the caller brought stays open."""

@@ -94,8 +94,9 @@ def test_field_103_a_secret_that_a_peer_echoes_is_taken_out() -> None:
     assert binding.redact("bad header: Bearer s3cret, 0ther") == "bad header: Bearer [secret], [secret]"
 
 
-def test_another_token_makes_another_client() -> None:
-    first = ServerClient("http://host:9000/p?x=1", token="one", headers={"X-Extra": "1"}, timeout=7)
+@pytest.mark.parametrize("client", [ServerClient, AsyncServerClient])
+def test_another_token_makes_another_client(client: type[ServerClient] | type[AsyncServerClient]) -> None:
+    first = client("http://host:9000/p?x=1", token="one", headers={"X-Extra": "1"}, timeout=7)
     second = first.with_token("two")
     binding = second._connection.binding
     assert binding.token == "two"

@@ -151,6 +151,14 @@ def test_a_damaged_file_is_not_put_in_place(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("header", ["sha-256=:=:", "last-modified"])
+def test_odd_headers_are_ignored(tmp_path: Path, header: str) -> None:
+    download = incoming(tmp_path)
+    download.accept(200, {"content-length": "x", "repr-digest": header, "last-modified": "yesterday"})
+    receipt = download.finish(True)
+    assert receipt.mtime is None and receipt.sha256
+
+
 def test_weak_or_missing_versions_cannot_be_resumed(tmp_path: Path) -> None:
     for headers in ({}, {"etag": 'W/"v1"'}):
         download = incoming(tmp_path)

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -290,6 +291,30 @@ async def test_a_download_that_breaks_goes_on_where_it_stopped(tmp_path: Path) -
     assert receipt.sha256 == hashlib.sha256(CONTENT).hexdigest(), "what was put together is compared as a whole"
     assert answer.firsts == [0, 3 * MIB // 2, 3 * MIB]
     assert os.listdir(tmp_path) == ["f"]
+
+
+@pytest.mark.parametrize("how", ["stall", "reset"])
+async def test_a_download_that_stalls_or_is_reset_goes_on_where_it_stopped(tmp_path: Path, how: str) -> None:
+    whole = Ranges(portion=len(CONTENT))
+
+    def answer(exchange: Exchange) -> None:
+        if whole.firsts:
+            whole(exchange)
+            return
+        whole.firsts.append(0)
+        exchange.head(200, {"Content-Length": str(len(CONTENT)), "ETag": whole.etag})
+        exchange.send(CONTENT[: 2 * MIB])
+        if how == "stall":
+            exchange.connection.recv(1)
+        else:
+            time.sleep(0.2)  # else the reset overtakes what was sent
+            exchange.reset()
+
+    with scripted(answer) as server:
+        async with AsyncServerClient(server.url, timeout=0.5) as client:
+            await client.files.download("f", tmp_path / "f")
+    assert (tmp_path / "f").read_bytes() == CONTENT
+    assert len(whole.firsts) == 2 and 0 < whole.firsts[1] <= 2 * MIB
 
 
 async def test_a_file_that_changes_meanwhile_is_begun_anew(tmp_path: Path) -> None:
