@@ -43,6 +43,14 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--port", type=_port, help="HTTP port (default: 9000; 0 picks a free one)")
     serve.add_argument("--pty-port", type=_port, help="port of the terminal WebSocket (default: 9001)")
     serve.add_argument("--unix-socket", metavar="PATH", help="serve on this socket; alone unless --port is given too")
+    serve.add_argument(
+        "--listen-fd",
+        type=_descriptor,
+        metavar="N",
+        action="append",
+        default=[],
+        help="serve on this inherited listening socket; alone unless --port or --unix-socket is given too",
+    )
     serve.add_argument("--base-dir", metavar="DIR", help="directory that files and commands live in")
     serve.add_argument("--allow-anonymous", action="store_true", help="let callers in without a token, loopback only")
     serve.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="accept this Host header too")
@@ -94,6 +102,13 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"{port} is no port; use 0 to 65535")
     return port
+
+
+def _descriptor(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{number} is no descriptor; use 0 or more")
+    return number
 
 
 def _seconds(text: str) -> float:
@@ -156,7 +171,8 @@ def _settings(options: argparse.Namespace) -> Settings:
     from .services import PROGRAM_PATH
     from .settings import DEFAULT_PORT, Settings
 
-    port = options.port if options.port is not None or options.unix_socket else DEFAULT_PORT
+    elsewhere = options.unix_socket or options.listen_fd
+    port = options.port if options.port is not None or elsewhere else DEFAULT_PORT
     return Settings(
         policy=_load_policy(options),
         environ=dict(os.environ),
@@ -164,6 +180,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         host=options.host,
         port=port,
         unix_socket=options.unix_socket,
+        listen_fds=tuple(options.listen_fd),
         allow_anonymous=options.allow_anonymous,
         allow_hosts=tuple(options.allow_host),
         allow_origins=tuple(options.allow_origin),

@@ -1,4 +1,8 @@
-"""The sockets that a server listens on: TCP, and a unix socket that only its owner may connect to."""
+"""The sockets that a server listens on: TCP, a unix socket that only its owner may connect to, and inherited ones.
+
+An inherited socket is one that the parent process listens on already (as in socket activation): callers may connect
+before the server runs, and a unix socket keeps its name where nobody in the server's own file system can take it away.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,20 @@ _Identity = tuple[int, int, int]
 
 
 class Listeners:
-    """Listening sockets. Whoever serves on them closes them; `remove_file` takes the unix socket's name away."""
+    """Listening sockets. Whoever serves on them closes them; `remove_file` takes the unix socket's name away.
+
+    The name of an inherited one belongs to whoever made it.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.sockets: list[socket.socket] = []
         self._file: tuple[str, _Identity] | None = None
         try:
+            for number in settings.listen_fds:
+                if any(number == each.fileno() for each in self.sockets):
+                    raise ConfigurationError(f"--listen-fd '{number}' is given twice")
+                self.sockets.append(_inherited(number))
+            self.inherited_hosts = [each.getsockname()[0] for each in self.sockets if each.family != socket.AF_UNIX]
             if settings.unix_socket is not None:
                 self.sockets.append(_listen_unix(settings.unix_socket))
                 self._file = settings.unix_socket, _identity(settings.unix_socket)
@@ -75,6 +87,28 @@ def _listen_unix(path: str) -> socket.socket:
     return listener
 
 
+def _inherited(number: int) -> socket.socket:
+    """The listening socket behind a descriptor. What is no such thing is left alone."""
+    with contextlib.suppress(OSError, ValueError, OverflowError):
+        listener = socket.socket(fileno=number)
+        if _is_listening(listener):
+            listener.set_inheritable(False)  # for this process, not for the programs that it runs
+            return listener
+        listener.detach()
+    raise ConfigurationError(
+        f"--listen-fd '{number}' is no listening unix or TCP socket; "
+        "bind it, listen on it, and let this process inherit it under that number"
+    )
+
+
+def _is_listening(listener: socket.socket) -> bool:
+    return (
+        listener.family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+        and listener.type == socket.SOCK_STREAM
+        and bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    )
+
+
 def _clear(path: str) -> None:
     try:
         mode = os.lstat(path).st_mode
@@ -103,6 +137,6 @@ def _said(where: str) -> Iterator[None]:
 def _address(listener: socket.socket) -> str:
     name = listener.getsockname()
     if listener.family == socket.AF_UNIX:
-        return f"unix:{name}"
+        return f"unix:{name if isinstance(name, str) else '@' + name[1:].decode(errors='replace')}"
     host = f"[{name[0]}]" if ":" in name[0] else name[0]
     return f"http://{host}:{name[1]}"

@@ -18,7 +18,7 @@ from .http.reactor import Reactor
 from .listening import Listeners
 from .machinery import Machinery
 from .policy import BoundPolicy, ServerPolicy
-from .settings import Settings, bind_policy, check_open
+from .settings import ConfigurationError, Settings, bind_policy, check_open, check_reach
 
 log = logging.getLogger("sandbox_server")
 
@@ -39,7 +39,7 @@ class SandboxServer:
         check_open(settings, self.policy)
         self._machinery = Machinery(settings, self.policy)
         try:
-            self._listeners = Listeners(settings)
+            self._listeners = _listeners(settings, self.policy)
         except BaseException:
             self._machinery.close()
             raise
@@ -127,6 +127,17 @@ class SandboxServer:
             self.failed = True
         finally:
             self.stop()  # a server that answers nobody must not look alive
+
+
+def _listeners(settings: Settings, policy: BoundPolicy) -> Listeners:
+    listeners = Listeners(settings)
+    try:
+        for host in listeners.inherited_hosts:
+            check_reach(host, policy)
+    except ConfigurationError:
+        listeners.close()
+        raise
+    return listeners
 
 
 class SandboxRequestHandler(handler.SandboxRequestHandler):

@@ -31,6 +31,7 @@ class Settings:
     host: str | None = None
     port: int | None = DEFAULT_PORT  # None opens no TCP port, 0 any free one
     unix_socket: str | None = None
+    listen_fds: tuple[int, ...] = ()  # inherited descriptors of sockets that are listened on already
     allow_anonymous: bool = False
     allow_hosts: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
@@ -57,15 +58,21 @@ def bind_policy(settings: Settings) -> BoundPolicy:
 
 
 def check_open(settings: Settings, policy: BoundPolicy) -> None:
-    """Closed by default; anonymous callers only where no other machine and no web page can reach."""
+    """Closed by default. Raises `ClosedByDefault`."""
     if not policy.tokens and policy.anonymous is None:
         raise ClosedByDefault(
             "no identity is configured, so nobody could call this server; set ABX_SERVER_TOKEN (or auth.tokens in the "
             "policy), or pass --allow-anonymous (or auth.allow_anonymous: true) to let anyone on this machine in"
         )
-    if policy.anonymous is not None and settings.port is not None and not _is_loopback(settings.address):
+    if settings.port is not None:
+        check_reach(settings.address, policy)
+
+
+def check_reach(host: str, policy: BoundPolicy) -> None:
+    """Anonymous callers only where no other machine and no web page can reach. Raises `ClosedByDefault`."""
+    if policy.anonymous is not None and not _is_loopback(host):
         raise ClosedByDefault(
-            f"anonymous access on '{settings.address}' would be open to the network; "
+            f"anonymous access on '{host}' would be open to the network; "
             "bind to 127.0.0.1 or a unix socket, or configure tokens instead"
         )
 

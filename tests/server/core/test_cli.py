@@ -63,6 +63,8 @@ def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["serve", "--port", "-1"],
         ["serve", "--port", "http"],
         ["serve", "--pty-port", "99999"],
+        ["serve", "--listen-fd", "-1"],
+        ["serve", "--listen-fd", "s"],
         ["serve", "--confine", "magic"],
         ["serve", "--program-path", "bin:sbin"],
         ["serve", "extra"],
@@ -240,6 +242,7 @@ def test_a_server_without_identity_does_not_start_and_says_what_to_do(tmp_path: 
         (["--base-dir", "/no/such/dir"], 1, "base directory '/no/such/dir' does not exist"),
         (["--audit-file", "/no/such/dir/audit"], 1, "cannot write the audit file '/no/such/dir/audit'"),
         (["--unix-socket", "/no/such/dir/s"], 1, "cannot listen on '/no/such/dir/s'"),
+        (["--listen-fd", "0"], 1, "--listen-fd '0' is no listening unix or TCP socket"),
         (["--policy", "/no/such/policy.json"], 1, "/no/such/policy.json"),
         (["--preset", "lockd"], 1, "locked"),
     ],
@@ -327,6 +330,32 @@ def test_on_a_unix_socket_alone_no_port_is_open(tmp_path: Path) -> None:
         assert not {f"socket:[{inode}]" for inode in inodes} & held
         assert path.stat().st_mode & 0o777 == 0o600
     assert not path.exists()
+
+
+@pytest.mark.parametrize("port", [[], ["--port", "0"]])
+def test_on_an_inherited_socket_alone_no_other_is_open(tmp_path: Path, port: list[str]) -> None:
+    with socket.socket(socket.AF_UNIX) as inherited:
+        inherited.bind(str(tmp_path / "s"))
+        inherited.listen()
+        number = inherited.fileno()
+        command = [sys.executable, "-m", "sandbox_server", "serve", "--listen-fd", str(number), "--base-dir"]
+        process = subprocess.Popen(
+            [*command, str(tmp_path), "--host", "127.0.0.1", *port],
+            stdout=subprocess.PIPE,
+            pass_fds=(number,),
+            env={"PATH": SYSTEM_PATH, "ABX_SERVER_TOKEN": "t"},
+            text=True,
+        )
+    with process, socket.socket(socket.AF_UNIX) as client:
+        assert process.stdout
+        assert process.stdout.readline() == f"listening on unix:{tmp_path}/s\n"
+        client.connect(str(tmp_path / "s"))
+        client.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+        process.terminate()
+        others = process.stdout.read().splitlines()
+    assert [line.partition("127.0.0.1")[0] for line in others] == ["listening on http://"] * len(port[1:])
+    assert process.returncode == 0
 
 
 @pytest.mark.skipif(abi() < 4, reason="this kernel does not confine TCP")

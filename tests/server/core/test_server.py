@@ -216,6 +216,89 @@ def test_a_port_in_use_is_told(base: Path) -> None:
             SandboxServer(settings(base, port=port))
 
 
+# -- inherited sockets ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def listener(path: Path | None = None, host: str = "127.0.0.1") -> Iterator[socket.socket]:
+    """A socket that somebody listens on already."""
+    family = socket.AF_UNIX if path else socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as found:
+        found.bind(str(path) if path else (host, 0))
+        found.listen()
+        yield found
+
+
+def test_callers_may_connect_before_the_server_that_inherits_the_socket(base: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with listener(path) as inherited, socket.socket(socket.AF_UNIX) as early:
+        early.connect(str(path))
+        early.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        os.set_inheritable(inherited.fileno(), True)
+        with SandboxServer(settings(base, port=None, listen_fds=(inherited.detach(),))) as server:
+            assert server.addresses == [f"unix:{path}"]
+            assert early.recv(4096).startswith(b"HTTP/1.1 200 ")
+            assert get(server.addresses[0]) == (200, {"status": "ok"})
+            assert not any(os.get_inheritable(each.fileno()) for each in server._listeners.sockets)
+    assert path.exists()  # its name is not the server's to take away
+    with socket.socket(socket.AF_UNIX) as late, pytest.raises(ConnectionRefusedError):
+        late.connect(str(path))
+
+
+def test_inherited_sockets_serve_beside_all_others(base: Path, tmp_path: Path) -> None:
+    with listener(tmp_path / "a") as one, listener() as two, listener(host="::1") as three:
+        inherited = tuple(each.detach() for each in (one, two, three))
+    with SandboxServer(settings(base, unix_socket=str(tmp_path / "b"), listen_fds=inherited)) as server:
+        assert [get(address) for address in server.addresses] == [(200, {"status": "ok"})] * 5
+        assert server.addresses[2].startswith("http://[::1]:")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="abstract names exist on Linux only")
+def test_an_inherited_socket_with_an_abstract_name_is_told_as_such(base: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as inherited:
+        inherited.bind(b"\0nsb-%d" % os.getpid())
+        inherited.listen()
+        with SandboxServer(settings(base, port=None, listen_fds=(inherited.detach(),))) as server:
+            assert server.addresses == [f"unix:@nsb-{os.getpid()}"]
+
+
+@pytest.mark.parametrize("kind", ["file", "closed", "not listening", "datagram", "pair", "negative", "huge"])
+def test_a_descriptor_of_something_else_is_refused_and_left_alone(base: Path, tmp_path: Path, kind: str) -> None:
+    left, right = socket.socketpair()
+    silent, datagram = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with (tmp_path / "file").open("wb") as file, left, right, silent, datagram:
+        held = {"file": file, "not listening": silent, "datagram": datagram, "pair": left}
+        number = {"closed": 9999, "negative": -1, "huge": 2**40}.get(kind)
+        number = held[kind].fileno() if number is None else number
+        before = descriptors()
+        with pytest.raises(ConfigurationError, match=f"'{number}' is no listening unix or TCP socket; bind it"):
+            SandboxServer(settings(base, port=None, listen_fds=(number,)))
+        assert descriptors() == before
+
+
+def test_a_descriptor_that_is_given_twice_is_refused(base: Path) -> None:
+    with listener() as inherited:
+        number = inherited.detach()
+    with pytest.raises(ConfigurationError, match=f"--listen-fd '{number}' is given twice"):
+        SandboxServer(settings(base, port=None, listen_fds=(number, number)))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_anonymous_callers_are_not_let_in_by_an_inherited_socket_that_is_open_to_the_network(
+    base: Path, host: str
+) -> None:
+    before = descriptors()
+    for more in ({}, {"allow_anonymous": False, "environ": TOKEN}):
+        with listener(host=host) as inherited:
+            number = inherited.detach()
+        if more:
+            SandboxServer(settings(base, port=None, listen_fds=(number,), **more)).close()
+        else:
+            with pytest.raises(ClosedByDefault, match=f"anonymous access on '{host}' would be open to the network"):
+                SandboxServer(settings(base, port=None, listen_fds=(number,)))
+        assert descriptors() == before
+
+
 # -- closed by default ----------------------------------------------------------------------------------------------
 
 TOKEN = {"ABX_SERVER_TOKEN": "t"}
