@@ -122,6 +122,7 @@ class Method:
     passed: list[str]  # how each goes on
     returns: str
     doc: str
+    of_class: bool  # a class method
 
 
 @dataclass
@@ -129,6 +130,7 @@ class Twins:
     """The twins of one class."""
 
     name: str
+    module: str
     methods: list[Method] = field(default_factory=list)
 
 
@@ -141,7 +143,7 @@ def twins_of(module: str, source: str) -> Iterator[tuple[Twins, set[str], set[st
             continue
         if not any(isinstance(base, ast.Name) and base.id == f"{node.name}Twins" for base in node.bases):
             continue
-        twins, annotated, defaults = Twins(node.name), {node.name}, set[str]()
+        twins, annotated, defaults = Twins(node.name, module), {node.name}, set[str]()
         for item in node.body:
             if not _wants_twin(item):
                 continue
@@ -156,12 +158,14 @@ def _wants_twin(item: ast.stmt) -> bool:
     """Public and asynchronous, or a function that answers something asynchronous."""
     if not isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) or item.name.startswith("_"):
         return False
-    if any(
-        isinstance(d, ast.Name) and d.id in ("property", "classmethod", "staticmethod") for d in item.decorator_list
-    ):
+    if item.decorator_list and not _is_classmethod(item):
         return False
     answers = ast.unparse(item.returns) if item.returns else ""
     return isinstance(item, ast.AsyncFunctionDef) or answers.startswith("Async")
+
+
+def _is_classmethod(item: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return [ast.unparse(decorator) for decorator in item.decorator_list] == ["classmethod"]
 
 
 def _all_arguments(arguments: ast.arguments) -> list[ast.arg]:
@@ -214,7 +218,8 @@ def _method(item: ast.FunctionDef | ast.AsyncFunctionDef, source: str, constants
     if arguments.kwarg:
         add(arguments.kwarg, None, by_name=False, stars="**")
     doc = (ast.get_docstring(item) or "").split("\n")[0]
-    return Method(item.name, parameters, passed, rename_all(text(item.returns)) if item.returns else "None", doc)
+    returns = rename_all(text(item.returns)) if item.returns else "None"
+    return Method(item.name, parameters, passed, returns, doc, _is_classmethod(item))
 
 
 def rename_all(text: str) -> str:
@@ -284,15 +289,19 @@ def _twins_class(twins: Twins) -> list[str]:
         "        raise NotImplementedError",
     ]
     for method in twins.methods:
-        lines.append("")
+        first = "cls" if method.of_class else "self"
+        lines += ["", *(["    @classmethod"] if method.of_class else [])]
         if method.parameters:
-            lines += [f"    def {method.name}_sync(", "        self,"]
+            lines += [f"    def {method.name}_sync(", f"        {first},"]
             lines += [f"        {parameter}," for parameter in method.parameters]
             lines.append(f"    ) -> {method.returns}:")
         else:
-            lines.append(f"    def {method.name}_sync(self) -> {method.returns}:")
+            lines.append(f"    def {method.name}_sync({first}) -> {method.returns}:")
         lines.append(f'        """{method.doc}"""')
         call = f"self._twin.{rename(method.name)}"
+        if method.of_class:
+            lines += [f"        from .._sync.{twins.module} import {sync}", ""]
+            call = f"{sync}.{rename(method.name)}"
         answer = "" if method.returns == "None" else "return "
         if method.passed:
             lines += [f"        {answer}{call}(", *(f"            {one}," for one in method.passed), "        )"]

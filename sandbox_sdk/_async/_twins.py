@@ -6,6 +6,7 @@ from __future__ import annotations
 # ruff: noqa: I001
 from typing import TYPE_CHECKING
 from .._output import KEEP
+from ..sandbox.policies import DEFAULT_PRESET
 from ..transfer.options import READ_LIMIT
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ if TYPE_CHECKING:
     from .._sync.system import Commands
     from .._sync.system import Git
     from .._sync.system import System
+    from ..sandbox.policies import PolicySource
     from ..transfer.options import Verify
     from ..transfer.progress import ProgressCallback
     from ..transfer.source import Data
     from collections.abc import Callable
+    from collections.abc import Iterable
     from collections.abc import Mapping
     from collections.abc import Sequence
     from typing import Any
@@ -527,6 +530,62 @@ class AsyncSandboxTwins:
     @property
     def _twin(self) -> Sandbox:
         raise NotImplementedError
+
+    @classmethod
+    def local_sync(
+        cls,
+        policy: PolicySource = DEFAULT_PRESET,
+        *,
+        only: str | Iterable[str] | None = None,
+        download_from: str | None = None,
+        upload_to: str | None = None,
+        root: str | os.PathLike[str] | None = None,
+        keep: bool = False,
+        name: str | None = None,
+        network: bool = False,
+        isolation: str = "auto",
+    ) -> Sandbox:
+        """Start a sandbox on this machine, in an empty directory or in `root`."""
+        from .._sync.sandbox import Sandbox
+
+        return Sandbox.local(
+            policy,
+            only=only,
+            download_from=download_from,
+            upload_to=upload_to,
+            root=root,
+            keep=keep,
+            name=name,
+            network=network,
+            isolation=isolation,
+        )
+
+    @classmethod
+    def create_sync(
+        cls,
+        *,
+        engine: str = "local",
+        **options: Any,
+    ) -> Sandbox:
+        """Start a sandbox by the engine of this name; the options are those of `local`."""
+        from .._sync.sandbox import Sandbox
+
+        return Sandbox.create(
+            engine=engine,
+            **options,
+        )
+
+    @classmethod
+    def attach_sync(
+        cls,
+        name: str,
+    ) -> Sandbox:
+        """The kept sandbox of this name, started by whichever process of this user."""
+        from .._sync.sandbox import Sandbox
+
+        return Sandbox.attach(
+            name,
+        )
 
     def server_at_sync(
         self,

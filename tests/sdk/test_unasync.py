@@ -129,6 +129,10 @@ def test_twins_are_written_for_classes_that_want_them(tree: Path) -> None:
         '        """Close."""\n\n'
         "    def watch(self) -> AsyncThing:\n"
         '        """Watch."""\n\n'
+        "    @classmethod\n"
+        "    async def make(cls, n: int) -> AsyncThing:\n"
+        '        """Make."""\n'
+        "        return cls()\n\n"
         "    async def _hidden(self) -> None: ...\n\n"
         "    def plain(self) -> int: ...\n"
     )
@@ -162,7 +166,17 @@ def test_twins_are_written_for_classes_that_want_them(tree: Path) -> None:
         "        self._twin.close()\n\n"
         "    def watch_sync(self) -> Thing:\n"
         '        """Watch."""\n'
-        "        return self._twin.watch()\n"
+        "        return self._twin.watch()\n\n"
+        "    @classmethod\n"
+        "    def make_sync(\n"
+        "        cls,\n"
+        "        n: int,\n"
+        "    ) -> Thing:\n"
+        '        """Make."""\n'
+        "        from .._sync.m import Thing\n\n"
+        "        return Thing.make(\n"
+        "            n,\n"
+        "        )\n"
     )
     assert "    from .._sync.m import Thing\n" in text
     assert "    from os import PathLike\n" in text
