@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from . import _wire as wire
@@ -176,7 +177,8 @@ class Snapshot:
         info = self.endpoints.get(endpoint)
         stale = "forget_discovery() asks the server itself"
         if reason == "missing_scope":
-            missing = [s for s in (info.scopes if info else ()) if s not in self.scopes and "*" not in self.scopes]
+            needed = info.scopes if info else ()
+            missing = [scope for scope in needed if not any(fnmatchcase(scope, held) for held in self.scopes)]
             raise PolicyDeniedError(
                 f"'{self.identity_id}' lacks the scope '{(missing or ['?'])[0]}' for '{endpoint}'",
                 error_code=reason,

@@ -155,6 +155,7 @@ class CommandResult:
     signal: int | None = None
     truncated: bool = False
     held: bool = False  # the command ended, but somebody it started still holds its output
+    reason: str = field(default="", repr=False)  # of the end: "exit", or what the server ended it for, as "shutdown"
 
     @property
     def stdout(self) -> str:
@@ -206,6 +207,7 @@ class Event:
     lost: int = 0
     exit_code: int | None = None
     signal: int | None = None
+    reason: str = ""  # of the exit: "exit", or what the server ended it for: "timeout", "output_limit", "shutdown"
 
 
 @public

@@ -72,13 +72,13 @@ class Course:
         self.signal = signal or (-exit_code if exit_code is not None and exit_code < 0 else None)
         self.exit_code = -signal if exit_code is None and signal else exit_code
         self.reason = reason
-        return Event("exit", exit_code=self.exit_code, signal=self.signal)
+        return Event("exit", exit_code=self.exit_code, signal=self.signal, reason=reason)
 
     def result(self, stdout: Kept, stderr: Kept) -> CommandResult:
         """What is known at the end, together with the output that the reader kept."""
         code = -1 if self.exit_code is None else self.exit_code
         truncated = self.truncated or stdout.cut or stderr.cut
-        return CommandResult(code, stdout.data(), stderr.data(), self.signal, truncated, self.held)
+        return CommandResult(code, stdout.data(), stderr.data(), self.signal, truncated, self.held, self.reason)
 
 
 class Kept:

@@ -61,9 +61,9 @@ class AsyncConnection:
         return self.decoded(call, response, body)
 
     @asynccontextmanager
-    async def stream(self, call: Call[Any], content: Any = None) -> AsyncIterator[httpx.Response]:
+    async def stream(self, call: Call[Any]) -> AsyncIterator[httpx.Response]:
         """The response of a call, its body unread; leaving the block closes it. A refusal never enters the block."""
-        response = await self.open(call, content)
+        response = await self.open(call)
         try:
             yield response
         finally:

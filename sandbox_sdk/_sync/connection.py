@@ -44,9 +44,9 @@ class Connection:
         return self.decoded(call, response, body)
 
     @contextmanager
-    def stream(self, call: Call[Any], content: Any = None) -> Iterator[httpx.Response]:
+    def stream(self, call: Call[Any]) -> Iterator[httpx.Response]:
         """The response of a call, its body unread; leaving the block closes it. A refusal never enters the block."""
-        response = self.open(call, content)
+        response = self.open(call)
         try:
             yield response
         finally:

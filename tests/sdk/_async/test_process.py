@@ -214,7 +214,7 @@ async def test_a_refused_stream_never_enters_the_block(server: ServerProcess) ->
 async def test_a_stream_tells_everything_up_to_the_end(server: ServerProcess) -> None:
     async with AsyncServerClient(server.url) as client, client.process.stream(sh("printf ab; exit 4")) as events:
         seen = [event async for event in events]
-    assert seen == [Event("output", "stdout", b"ab", 0, "ab"), Event("exit", exit_code=4)]
+    assert seen == [Event("output", "stdout", b"ab", 0, "ab"), Event("exit", exit_code=4, reason="exit")]
     assert (events.exit_code, events.signal, events.offset) == (4, None, 2)
 
 
@@ -374,3 +374,13 @@ async def test_where_streams_are_off_the_short_form_takes_over(tmp_path: Path) -
                 await client.process.run("echo hi", on_stdout=print)
             await client.discover()
             assert (await client.process.run("echo hi")).stdout == "hi\n"
+
+
+@pytest.mark.field(86)
+async def test_field_086_a_server_that_stops_tells_why_the_command_ended(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        async with AsyncServerClient(server.url) as client, client.process.stream(sh("echo hi; sleep 60")) as events:
+            assert (await anext(events)).text == "hi\n"
+            server.process.send_signal(signal.SIGTERM)
+            last = [event async for event in events][-1]
+    assert (last.kind, last.reason, last.signal is not None) == ("exit", "shutdown", True)
