@@ -12,6 +12,7 @@ import json
 import os
 import re
 import secrets
+import socket
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,8 @@ from .._errors import SandboxError
 from .supervisor import ENDED, remove
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-LONGEST_SOCKET, LONGEST_TAIL = 107, 70  # bytes the kernel takes; "/NAME.PID-RANDOM/s/api.sock" at its longest
+LONGEST_SOCKET, LONGEST_TAIL = 107, 68  # bytes the kernel takes; "/NAME.PID-RANDOM/api.sock" at its longest
+BACKLOG = 1024
 DEFAULT_NAME = "sandbox"
 
 
@@ -69,6 +71,27 @@ class Box:
     @property
     def alive(self) -> str:
         return self.inside("alive")
+
+    @property
+    def entrance(self) -> str:
+        """Where the server is called. Its name exists out here only: nobody inside can put another in its place."""
+        return self.inside("api.sock")
+
+    def listen(self) -> socket.socket:
+        """A new listening socket of that name. Callers may connect at once; the server that inherits it answers."""
+        remove(self.entrance)
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            listener.bind(self.entrance)
+            os.chmod(self.entrance, 0o600)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise SandboxError(
+                f'cannot listen on "{self.entrance}": {error.strerror or error}',
+                hint="set TMPDIR to a directory of a local disk",
+            ) from None
+        return listener
 
     def make(self, *names: str) -> str:
         """A private directory inside, new or as it is."""

@@ -15,8 +15,6 @@ from .interpreter import SYSTEM, Interpreter, is_inside
 
 ROOTS = ("/workspace", "/home/user/work")  # where the work directory appears; the second if the first is in the way
 HOME = "/home/user"
-ENTRANCE = "/run/sandbox"  # holds the server's socket
-SOCKET = "api.sock"
 HOST_NAME = "sandbox"
 USER = 1000
 
@@ -42,7 +40,6 @@ class View:
 
     interpreter: Interpreter
     directory: str  # of the machine; appears as `root`, writable
-    entrance: str  # of the machine, for the socket; appears as ENTRANCE
     made_up: str  # of the machine, holds the files of `write_made_up`
     network: bool = False
 
@@ -80,7 +77,7 @@ class View:
             yield from ("--ro-bind-try", path, path)
         for path in made_up_files(self.network):
             yield from ("--ro-bind", os.path.join(self.made_up, os.path.basename(path)), path)
-        yield from ("--bind", self.entrance, ENTRANCE, "--bind", self.directory, self.root)
+        yield from ("--bind", self.directory, self.root)
         yield from self._python()
 
     def _python(self) -> Iterator[str]:

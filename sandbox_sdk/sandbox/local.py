@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .._errors import SandboxError
-from . import bubblewrap, supervisor
+from . import supervisor
 from .boxes import Box, Boxes, State
 from .errors import (
     IsolationUnavailableError,
@@ -24,7 +24,7 @@ from .errors import (
     SandboxNotFoundError,
     SandboxStartError,
 )
-from .interpreter import compile_server, is_inside, this_interpreter
+from .interpreter import SYSTEM, Interpreter, compile_server, is_inside, this_interpreter
 from .local_sandbox import POLL_SECONDS, LocalSandbox
 from .order import LEVELS, Attempt, Wish, attempts
 from .readiness import Report, is_healthy, wait_until_ready
@@ -106,12 +106,22 @@ def _check_root(settings: Settings, boxes: Boxes) -> None:
         )
 
 
+def _check_boxes(box: Box, interpreter: Interpreter) -> None:
+    """Nor may it see them as a part of the system or of this Python."""
+    if is_inside(box.path, (*SYSTEM, *interpreter.files)):
+        raise SandboxError(
+            f'every sandbox could read the state of all sandboxes ("{os.path.dirname(box.path)}")',
+            hint="set TMPDIR to a directory outside of the system and of this Python",
+        )
+
+
 def _start_in(box: Box, settings: Settings) -> LocalSandbox:
     """Start the server in a locked box. When that fails, what the box held before is still there."""
     fresh = box.state() is None
     try:
-        ways, state = _plan(box, settings)
-        process = _supervise(box, ways, settings.keep)
+        with box.listen() as listener:
+            ways, state = _plan(box, settings, listener.fileno())
+            process = _supervise(box, listener.fileno(), ways, settings.keep)
     except BaseException:
         if fresh:
             box.remove()
@@ -140,20 +150,22 @@ def _start_in(box: Box, settings: Settings) -> LocalSandbox:
     return found
 
 
-def _plan(box: Box, settings: Settings) -> tuple[list[Attempt], State]:
+def _plan(box: Box, settings: Settings, listener: int) -> tuple[list[Attempt], State]:
     """The ways to start, and the state as it will be if the first one succeeds; written down."""
     interpreter = this_interpreter()
+    _check_boxes(box, interpreter)
     compile_server(interpreter.server)
-    for leftover in (box.alive, box.inside(supervisor.ENDED), box.inside("s", bubblewrap.SOCKET)):
+    for leftover in (box.alive, box.inside(supervisor.ENDED)):
         supervisor.remove(leftover)
     directory = settings.directory or box.make("work")
-    wish = Wish(directory, settings.document, settings.network, secrets.token_urlsafe(32), settings.variables)
+    token = secrets.token_urlsafe(32)
+    wish = Wish(directory, settings.document, settings.network, token, settings.variables, listener)
     ways = attempts(wish, box, interpreter, settings.isolation)
     if not ways:
         raise _missing(settings.isolation)
     state = State(
         name=box.name,
-        token=wish.token,
+        token=token,
         root=ways[0].root,
         directory=directory,
         network=settings.network,
@@ -164,7 +176,7 @@ def _plan(box: Box, settings: Settings) -> tuple[list[Attempt], State]:
     return ways, state
 
 
-def _supervise(box: Box, ways: Sequence[Attempt], keep: bool) -> subprocess.Popen[bytes]:
+def _supervise(box: Box, listener: int, ways: Sequence[Attempt], keep: bool) -> subprocess.Popen[bytes]:
     """Start the supervisor, in a session of its own: Ctrl-C and the end of the kernel's session are not for it."""
     assert box.lock is not None
     process = subprocess.Popen(
@@ -173,7 +185,7 @@ def _supervise(box: Box, ways: Sequence[Attempt], keep: bool) -> subprocess.Pope
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         bufsize=0,
-        pass_fds=(box.lock,),
+        pass_fds=(box.lock, listener),
         start_new_session=True,
         cwd="/",
         env={"LC_ALL": "C.UTF-8"},
@@ -185,6 +197,7 @@ def _supervise(box: Box, ways: Sequence[Attempt], keep: bool) -> subprocess.Pope
             "log": box.log,
             "alive": box.alive,
             "lock": box.lock,
+            "listener": listener,
             "keep": keep,
             "owner": os.getpid(),
         }
@@ -208,6 +221,8 @@ def _failure(isolation: str, report: Report, ways: int) -> SandboxStartError:
         hint = LANDLOCK_HINT if isolation == "landlock" else NAMESPACES_HINT if NO_NAMESPACES.search(last) else ""
         message = f'isolation "{isolation}" is not possible here: {last}'
         return IsolationUnavailableError(message, hint=hint, log=report.log)
+    if report.ended and report.exit_code is None:
+        return SandboxStartError(f"the supervisor of the server ended: {last}", log=report.log)
     if report.exit_code is None:
         return SandboxStartError(f"the server did not answer within {START_SECONDS:g} seconds", log=report.log)
     reason = last.removeprefix("agent-sandbox-server: ")

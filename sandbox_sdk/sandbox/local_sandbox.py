@@ -12,7 +12,6 @@ import time
 from dataclasses import dataclass, field
 
 from .._public import public
-from . import bubblewrap
 from .boxes import Box, State
 
 STOP_SECONDS, POLL_SECONDS = 20.0, 0.005
@@ -50,7 +49,7 @@ class LocalSandbox:
 
     @property
     def socket(self) -> str:
-        return self.box.inside("s", bubblewrap.SOCKET)
+        return self.box.entrance
 
     @property
     def network(self) -> str:

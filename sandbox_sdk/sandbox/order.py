@@ -20,8 +20,9 @@ ALIASES = "/run/bin"  # holds a `python` where this interpreter has no program o
 BWRAP_REFUSES = "bwrap: "
 LANDLOCK_REFUSES = "agent-sandbox-server: --confine landlock"
 
-#: Starts the server. Settings come through a file without a name, so neither /proc/*/environ nor /proc/*/cmdline of
-#: any process in the sandbox ever held the token. `-S` beside it skips site: .pth files may cost more than the server.
+#: Starts the server. Its arguments are the descriptors that it inherits: the settings and the listening socket.
+#: Settings come through a file without a name, so neither /proc/*/environ nor /proc/*/cmdline of any process in the
+#: sandbox ever held the token. `-S` beside it skips site: .pth files may cost more than the server.
 LAUNCH = """
 import json, os, sys
 with open(int(sys.argv[1]), encoding="utf-8") as file:
@@ -40,7 +41,8 @@ import ctypes, os, sys
 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 server = os.fork()
 if server:
-    os.close(int(sys.argv[1]))
+    for descriptor in sys.argv[1:]:
+        os.close(int(descriptor))
     while True:
         pid, status = os.wait()
         if pid == server:
@@ -58,6 +60,7 @@ class Wish:
     network: bool
     token: str
     variables: Mapping[str, str]  # for the server alone: the tokens that the policy names
+    listener: int  # descriptor that the server inherits; keeps its number all the way
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +86,18 @@ def attempts(wish: Wish, box: Box, interpreter: Interpreter, isolation: str) -> 
 
 
 def _in_bubblewrap(program: str, wish: Wish, box: Box, interpreter: Interpreter) -> Attempt:
-    view = bubblewrap.View(interpreter, wish.directory, box.make("s"), box.make("etc"), wish.network)
+    view = bubblewrap.View(interpreter, wish.directory, box.make("etc"), wish.network)
     bubblewrap.write_made_up(view.made_up, wish.network)
     alias = () if has_python(interpreter) else ("--symlink", interpreter.executable, f"{ALIASES}/python")
     options = [*alias, *view.options()]
     environ = environment(interpreter, aliases=ALIASES, home=bubblewrap.HOME)
-    path = ("--program-path", environ["PATH"])
-    socket = f"{bubblewrap.ENTRANCE}/{bubblewrap.SOCKET}"
-    settings = _settings(wish, view.root, socket, "bubblewrap", interpreter, *path)
+    settings = _settings(wish, view.root, "bubblewrap", interpreter, "--program-path", environ["PATH"])
     return Attempt(
         "bubblewrap",
         view.root,
         {
             "level": "bubblewrap",
-            "argv": [program, "--args", "@options", *_python(interpreter, INIT + LAUNCH, "-I", "-S")],
+            "argv": [program, "--args", "@options", *_python(wish, interpreter, INIT + LAUNCH, "-I", "-S")],
             "options": "\0".join(options).encode("utf-8", "surrogateescape"),
             "settings": settings,
             "environ": environ,
@@ -121,16 +122,15 @@ def _on_this_machine(level: str, wish: Wish, box: Box, interpreter: Interpreter)
         **environment(interpreter, aliases=box.inside("bin"), home=box.make("tmp", "home")),
         "TMPDIR": temporary,
     }
-    socket = os.path.join(box.make("s"), bubblewrap.SOCKET)
     flags = (*confine, *cut_off, "--program-path", environ["PATH"])
     return Attempt(
         level,
         wish.directory,
         {
             "level": level,
-            "argv": _python(interpreter, LAUNCH, "-I"),
+            "argv": _python(wish, interpreter, LAUNCH, "-I"),
             "options": b"",
-            "settings": _settings(wish, wish.directory, socket, level, interpreter, *flags),
+            "settings": _settings(wish, wish.directory, level, interpreter, *flags),
             "environ": environ,
             "directory": wish.directory,
             "unavailable": LANDLOCK_REFUSES,
@@ -140,16 +140,17 @@ def _on_this_machine(level: str, wish: Wish, box: Box, interpreter: Interpreter)
     )
 
 
-def _python(interpreter: Interpreter, code: str, *flags: str) -> list[str]:
-    return [interpreter.executable, *flags, "-c", code, "@settings"]
+def _python(wish: Wish, interpreter: Interpreter, code: str, *flags: str) -> list[str]:
+    return [interpreter.executable, *flags, "-c", code, "@settings", str(wish.listener)]
 
 
-def _settings(wish: Wish, root: str, socket: str, level: str, interpreter: Interpreter, *more: str) -> bytes:
+def _settings(wish: Wish, root: str, level: str, interpreter: Interpreter, *more: str) -> bytes:
     document = json.dumps(wish.document(root))
+    listen = ("--listen-fd", str(wish.listener))
     settings = {
         "path": os.path.dirname(interpreter.server),
         "environ": {**wish.variables, TOKEN_VARIABLE: wish.token, "ABX_SERVER_POLICY": document},
-        "arguments": ["serve", "--unix-socket", socket, "--base-dir", root, "--isolation-level", level, *more],
+        "arguments": ["serve", *listen, "--base-dir", root, "--isolation-level", level, *more],
     }
     return json.dumps(settings).encode()
 

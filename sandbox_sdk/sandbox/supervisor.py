@@ -27,7 +27,8 @@ ENDED = "ended"  # the file in the box that says: end for good, also when the sa
 
 def main() -> None:
     order = marshal.loads(_read(0, int.from_bytes(_read(0, 8), "big")))
-    os.set_inheritable(order["lock"], False)
+    for name in ("lock", "listener"):
+        os.set_inheritable(order[name], False)
     lifeline: int | None = 0
     if order["keep"]:
         if os.fork():  # the kernel's child ends here; the sandbox is nobody's child
@@ -51,7 +52,7 @@ class Supervisor:
     def run(self) -> None:
         """Start the server, by the next way when one is impossible here; wait for an end; clear up."""
         for attempt in self.order["attempts"]:
-            self.child = spawn(attempt, self.order["log"])
+            self.child = spawn(attempt, self.order["log"], self.order["listener"])
             self._prepare()
             _write(self.order["alive"], f"{os.getpid()} {attempt['level']}")
             self._say(f"level {attempt['level']}")
@@ -60,6 +61,7 @@ class Supervisor:
             if status is None or not tail.startswith(attempt["unavailable"]):
                 break
             self._say(f"unavailable {attempt['level']} {tail.splitlines()[0]}")
+        os.close(self.order["listener"])  # who calls from now on is refused, not kept waiting
         kill_descendants(self.child if status is None else 0, attempt["grace"])
         self._say("ended" if status is None else f"exited {os.waitstatus_to_exitcode(status)}\n{tail}")
         self._remove()
@@ -105,8 +107,8 @@ class Supervisor:
             return  # nobody listens any more
 
 
-def spawn(attempt: dict[str, Any], log: str) -> int:
-    """Start one server as a child; answers its pid.
+def spawn(attempt: dict[str, Any], log: str, listener: int) -> int:
+    """Start one server as a child that inherits `listener`; answers its pid.
 
     Secrets travel in files that have no name any more: ``@settings`` and ``@options`` in the arguments become the
     numbers of their descriptors.
@@ -122,7 +124,7 @@ def spawn(attempt: dict[str, Any], log: str) -> int:
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        _become(attempt, argv, output, list(files.values()), prctl, parent)
+        _become(attempt, argv, output, [listener, *files.values()], prctl, parent)
     for descriptor in (output, *files.values()):
         os.close(descriptor)
     return child

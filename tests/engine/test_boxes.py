@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -72,6 +73,23 @@ def test_a_box_is_private(boxes: Boxes) -> None:
     assert box.state() == STATE
     assert "secret" not in repr(STATE)
     box.unlock()
+
+
+def test_an_entrance_is_private_and_takes_callers_at_once_also_over_a_stale_one(boxes: Boxes) -> None:
+    box = boxes.create("x", keep=True)
+    for _ in range(2):
+        with box.listen() as listener, socket.socket(socket.AF_UNIX) as caller:
+            assert stat.S_IMODE(os.stat(box.entrance).st_mode) == 0o600
+            caller.connect(box.entrance)
+            assert not listener.get_inheritable()
+    box.unlock()
+
+
+def test_an_entrance_that_cannot_be_made_is_said_with_the_way_out(boxes: Boxes) -> None:
+    for path in (f"{boxes.path}/{'x' * 100}", f"{boxes.path}/missing"):
+        with pytest.raises(SandboxError, match="cannot listen on") as failure:
+            Box(path).listen()
+        assert "TMPDIR" in failure.value.hint
 
 
 def test_who_holds_the_lock_is_alive_whatever_the_process_id(boxes: Boxes) -> None:

@@ -16,15 +16,15 @@ from sandbox_sdk.sandbox.interpreter import Interpreter
 
 def view(directory: str = "/data/job", files: tuple[str, ...] = ("/opt/python",), **more: Any) -> View:
     interpreter = Interpreter("/opt/python/bin/python", "/opt/python/lib/sandbox_server", files, **more)
-    return View(interpreter, directory, "/boxes/one/s", "/boxes/one/etc")
+    return View(interpreter, directory, "/boxes/one/etc")
 
 
 def binds(options: list[str], kind: str) -> list[tuple[str, str]]:
     return [(options[i + 1], options[i + 2]) for i, word in enumerate(options) if word == kind]
 
 
-def test_only_the_work_directory_and_the_entrance_are_writable() -> None:
-    assert binds(view().options(), "--bind") == [("/boxes/one/s", "/run/sandbox"), ("/data/job", "/workspace")]
+def test_nothing_of_this_machine_is_writable_but_the_work_directory() -> None:
+    assert binds(view().options(), "--bind") == [("/data/job", "/workspace")]
 
 
 def test_everything_is_unshared_and_privileges_are_dropped() -> None:
@@ -36,7 +36,7 @@ def test_everything_is_unshared_and_privileges_are_dropped() -> None:
 
 
 def test_the_network_is_shared_only_when_asked_for() -> None:
-    shared = View(view().interpreter, "/d", "/s", "/e", network=True).options()
+    shared = View(view().interpreter, "/d", "/e", network=True).options()
     assert "--share-net" in shared
     assert ("/etc/resolv.conf", "/etc/resolv.conf") in binds(shared, "--ro-bind-try")
     assert ("/etc/resolv.conf", "/etc/resolv.conf") not in binds(view().options(), "--ro-bind-try")

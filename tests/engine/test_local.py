@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -117,6 +118,93 @@ def test_field_103_the_token_is_in_no_environment_command_line_or_file_inside(sb
     code, _, err = shell(sb, "cat /proc/1/environ /proc/1/maps /proc/2/environ; ls /proc/1/fd/ /proc/2/fd/ -l")
     assert code != 0 and err.count("Permission denied") > 4
     assert token not in repr(sb) + sb._repr_html_() + repr(sb.info()) + repr(sb._local) + repr(sb.server)
+
+
+def test_nobody_inside_can_call_the_server_or_stand_in_for_it(sb: Sandbox) -> None:
+    entrance = sb._local.socket
+    _, out, _ = shell(sb, "find / -xdev -type s 2>/dev/null; grep '[/@]' /proc/net/unix")
+    assert out == ""
+    program = f"""
+import os, socket
+try:
+    socket.socket(socket.AF_UNIX).connect({entrance!r})
+except OSError as error:
+    print(type(error).__name__)
+os.makedirs({os.path.dirname(entrance)!r})  # /tmp is theirs, and nobody else's
+fake = socket.socket(socket.AF_UNIX)
+fake.bind({entrance!r})
+fake.listen()
+fake.settimeout(1)
+try:
+    fake.accept()
+except TimeoutError:
+    print("nobody called")
+"""
+    fake = sb.process.start(["python", "-c", program])
+    assert eventually(lambda: shell(sb, f"test -S {entrance}")[0] == 0)
+    with sb.server_at() as client:
+        assert client.discover().can("shell")
+    assert (fake.wait(timeout=60), fake.output().text) == (0, "FileNotFoundError\nnobody called\n")
+
+
+PEEK = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def answer(result):
+    return os.strerror(ctypes.get_errno()) if result < 0 else "succeeded"
+for pid in map(int, sorted(filter(str.isdigit, os.listdir("/proc")), key=int)):
+    try:
+        os.readlink(f"/proc/{pid}/exe")
+        continue  # one of ours
+    except PermissionError:
+        pass
+    words = ctypes.create_string_buffer(16)
+    piece = (ctypes.c_void_p * 2)(ctypes.addressof(words), 16)
+    other = (ctypes.c_void_p * 2)(0x1000, 16)
+    print(pid, "descriptor", answer(libc.syscall(438, os.pidfd_open(pid), 3, 0)))
+    print(pid, "memory", answer(libc.process_vm_readv(pid, piece, 1, other, 1, 0)))
+    print(pid, "trace", answer(libc.ptrace(16, pid, None, None)))
+    folders = [f"{folder}/{number}" for folder in ("fd", f"task/{pid}/fd") for number in range(32)]
+    for name in ("environ", "maps", "mem", "auxv", "stack", "fdinfo/0", "cwd", "root", *folders):
+        for step in (os.readlink, lambda path: open(path, "rb").read()):
+            try:
+                print(pid, name, step(f"/proc/{pid}/{name}"))
+            except OSError as error:
+                print(pid, name, error.strerror)
+"""
+
+
+def test_the_server_and_the_first_process_cannot_be_looked_into(sb: Sandbox) -> None:
+    result = sb.run(["python", "-c", PEEK])
+    lines = result.stdout.splitlines()
+    assert result.stderr == "" and {line.split()[0] for line in lines} == {"1", "2"} and len(lines) == 2 * 147
+    refusals = ("Permission denied", "Operation not permitted", "Invalid argument", "No such file or directory")
+    assert [line for line in lines if not line.endswith(refusals)] == []
+    assert sum(line.endswith("Invalid argument") for line in lines) == 2 * 5  # files are no links
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_programs_inherit_nothing_of_the_server(machine: Path, level: str) -> None:
+    code = "import os; print(*(d for d in range(4096) if os.path.exists(f'/proc/self/fd/{d}')))"
+    argv = ["python", "-I", "-S", "-c", code]
+    with Sandbox.local(isolation=level) as sandbox:
+        assert sandbox.run(argv).stdout == "0 1 2\n"
+        process = sandbox.process.start(argv)
+        assert (process.wait(timeout=60), process.output().text) == (0, "0 1 2\n")
+        with sandbox.process.stream(argv) as events:
+            assert "".join(event.text for event in events if event.kind == "output") == "0 1 2\n"
+
+
+def test_the_first_process_lets_go_of_what_is_for_the_server() -> None:
+    reader, writer = os.pipe()
+    code = order.INIT + "os.close(int(sys.argv[1])); sys.stdin.read(); sys.exit(3)"
+    argv = [sys.executable, "-I", "-S", "-c", code, str(writer)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, pass_fds=(writer,)) as process:
+        os.close(writer)
+        assert os.read(reader, 1) == b""  # nobody holds the other end, and both still run
+        assert process.poll() is None
+    os.close(reader)
+    assert process.returncode == 3
 
 
 def test_orphans_inside_are_reaped(sb: Sandbox) -> None:
@@ -279,6 +367,29 @@ def test_landlock_keeps_programs_inside_their_directory(machine: Path, tmp_path:
     assert os.listdir(tmp_path) == ["marker"]
 
 
+def test_under_landlock_the_entrance_can_be_called_but_not_replaced(machine: Path) -> None:
+    with Sandbox.local(isolation="landlock") as sandbox:
+        entrance = sandbox._local.socket
+        program = f"""
+import os, socket
+entrance = {entrance!r}
+for step in (os.unlink, lambda path: os.rename(path, path + "2"), socket.socket(socket.AF_UNIX).bind, open, os.listdir):
+    try:
+        print(step(entrance if step is not os.listdir else os.path.dirname(entrance)))
+    except OSError as error:
+        print(type(error).__name__)
+caller = socket.socket(socket.AF_UNIX)
+caller.connect(entrance)
+caller.sendall(b"GET /capabilities HTTP/1.0\\r\\n\\r\\n")
+print(caller.recv(13))
+"""
+        lines = sandbox.run(["python", "-c", program]).stdout.splitlines()
+        denied = "PermissionError"
+        assert lines == [denied, denied, "OSError", denied, denied, "b'HTTP/1.1 401 '"]  # OSError: the name is taken
+        with sandbox.server_at() as client:
+            assert client.discover().can("shell")
+
+
 def test_landlock_without_network_has_no_tcp(machine: Path) -> None:
     with Sandbox.local(isolation="landlock") as sandbox, socket.create_server(("127.0.0.1", 0)) as listener:
         code = f"import socket; print(socket.socket().connect_ex(('127.0.0.1', {listener.getsockname()[1]})))"
@@ -409,10 +520,54 @@ def test_an_interrupt_while_it_starts_leaves_nothing(machine: Path, monkeypatch:
 def test_a_server_that_never_answers_is_given_up(machine: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(local, "START_SECONDS", 0.2)
     monkeypatch.setattr(local, "is_healthy", lambda path: False)
-    monkeypatch.setattr(readiness, "is_healthy", lambda path: False)
+    monkeypatch.setattr(readiness, "is_answered", lambda connection: False)
     with pytest.raises(SandboxStartError, match=r"did not answer within 0\.2 seconds"):
         Sandbox.local()
     assert os.listdir(machine) == []
+
+
+SERVER_THAT = """
+import os, socket, sys
+listener = socket.socket(fileno=int(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("level", ["bubblewrap", "none"])
+@pytest.mark.parametrize(
+    ("code", "exit_code", "reason"),
+    [
+        ("print('out of order', file=sys.stderr); sys.exit(7)", 7, "out of order"),
+        ("listener.accept(); print('hung up', flush=True); os._exit(8)", 8, "hung up"),
+        ("caller, _ = listener.accept(); caller.close(); sys.exit('closed')", 1, "closed"),
+        ("listener.accept()[0].sendall(b'HTTP/1.1 500 x'); sys.exit(9)", 9, "it said nothing"),
+    ],
+)
+def test_a_server_that_dies_before_it_answers_is_told_with_the_end_of_its_log(
+    machine: Path, monkeypatch: Any, level: str, code: str, exit_code: int, reason: str
+) -> None:
+    monkeypatch.setattr(order, "LAUNCH", SERVER_THAT + code)
+    with pytest.raises(SandboxStartError, match=f"the server ended with exit code {exit_code}: {reason}$") as failure:
+        Sandbox.local(isolation=level)
+    assert failure.value.log.splitlines()[-1:] in ([reason], [])
+    assert os.listdir(machine) == []
+
+
+@pytest.mark.parametrize(("code", "reason"), [("boom", "NameError: .*boom"), ("", "it said nothing")])
+def test_a_supervisor_that_dies_is_told_with_what_it_said(
+    machine: Path, monkeypatch: Any, tmp_path: Path, code: str, reason: str
+) -> None:
+    program = tmp_path / "supervisor.py"
+    program.write_text(code)
+    monkeypatch.setattr(local.supervisor, "__file__", str(program))
+    with pytest.raises(SandboxStartError, match=f"the supervisor of the server ended: {reason}"):
+        Sandbox.local()
+
+
+def test_boxes_that_every_sandbox_could_read_are_refused(machine: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(local, "SYSTEM", (str(machine.parent),))
+    with pytest.raises(SandboxError, match=f'could read the state of all sandboxes \\("{machine}"\\)') as failure:
+        Sandbox.local()
+    assert "TMPDIR" in failure.value.hint and os.listdir(machine) == []
 
 
 # httpcore does not close a unix socket whose connect failed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import marshal
 import os
 import select
@@ -45,12 +46,14 @@ class Life:
     def __init__(self, box: Path, *attempts: dict[str, Any], keep: bool = False, owner: int = 0) -> None:
         self.box = box
         box.mkdir(exist_ok=True)
+        listener = os.open(os.devnull, os.O_RDONLY)
         order = {
             "attempts": list(attempts),
             "box": str(box),
             "log": str(box / "log"),
             "alive": str(box / "alive"),
             "lock": 0,
+            "listener": listener,
             "keep": keep,
             "owner": owner or os.getpid(),
         }
@@ -63,8 +66,8 @@ class Life:
             Supervisor(order, None if keep else lifeline, report).run()
 
         self.pid = fork(live)
-        os.close(lifeline)
-        os.close(report)
+        for descriptor in (lifeline, report, listener):
+            os.close(descriptor)
         self.said = b""
 
     def wait_for(self, words: str) -> str:
@@ -278,13 +281,17 @@ def order_bytes(order: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize("keep", [False, True])
 def test_it_runs_as_a_program_that_takes_its_order_from_standard_input(box: Path, tmp_path: Path, keep: bool) -> None:
     box.mkdir()
-    lock = os.open(tmp_path, os.O_RDONLY)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    lock, listener = (fcntl.fcntl(folder, fcntl.F_DUPFD, 100) for _ in range(2))  # no number that a program takes next
+    os.close(folder)
+    script = f"ls /proc/self/fd > {tmp_path}/held; echo $$ > {tmp_path}/pid; exec sleep 1000"
     order = {
-        "attempts": [attempt(f"echo $$ > {tmp_path}/pid; exec sleep 1000")],
+        "attempts": [attempt(script)],
         "box": str(box),
         "log": str(box / "log"),
         "alive": str(box / "alive"),
         "lock": lock,
+        "listener": listener,
         "keep": keep,
         "owner": os.getpid(),
     }
@@ -293,14 +300,17 @@ def test_it_runs_as_a_program_that_takes_its_order_from_standard_input(box: Path
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,
-        pass_fds=(lock,),
+        pass_fds=(lock, listener),
         start_new_session=True,
         env={},
     )
     os.close(lock)
+    os.close(listener)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(order_bytes(order))
     server = read_pid(tmp_path / "pid")
+    held = (tmp_path / "held").read_text().split()
+    assert str(listener) in held and str(lock) not in held
     assert process.stdout.readline() == b"level none\n"
     process.stdin.close()
     if keep:
