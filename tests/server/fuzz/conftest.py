@@ -1,0 +1,130 @@
+"""A server that may be asked anything: what it may start and where it may write is bounded, by the kernel too."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from sandbox_server.confine import abi
+from tests.server.fuzz.wire import Wire
+from tests.support.server import SYSTEM_PATH, ServerProcess, start_server
+
+COMMANDS = {"params": {"allow_commands": ["true", "echo ...", "cat"]}}
+POLICY = {
+    "auth": {
+        "tokens": [{"id": "reader", "token_env": "READER", "scopes": ["files:read"]}],
+        "allow_anonymous": True,
+        "anonymous_scopes": ["*"],
+    },
+    "groups": {"dev_tools": True, "browser": True},
+    "endpoints": {
+        "shell": COMMANDS,
+        "shell_stream": COMMANDS,
+        "process_start": COMMANDS,
+        "files_*": {"paths": {"deny": ["secret", "*.pem"]}},
+        "capabilities": {"limits": {"rate_per_minute": 60}},
+    },
+}
+
+
+@dataclass
+class Target:
+    """The server, and what it had open before."""
+
+    server: ServerProcess
+    base: Path
+    descriptors: int = 0
+    threads: int = 0
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    def lay_out(self) -> None:
+        """Things to be found, changed and removed, as far as nothing else has taken their places."""
+        for name in ("a/b", "ro", "secret"):
+            with suppress(OSError):
+                (self.base / name).mkdir(parents=True)
+        for name in ("file", "a/b/c", "x.txt", "a.pem"):
+            with suppress(OSError):
+                (self.base / name).write_bytes(b"0123456789" * 10)
+        for name, to in (("link", "a"), ("loop", "loop"), ("out", "/etc")):
+            with suppress(OSError):
+                (self.base / name).symlink_to(to)
+
+    def open_now(self) -> int:
+        return len(os.listdir(f"/proc/{self.server.pid}/fd"))
+
+    def threads_now(self) -> int:
+        return len(os.listdir(f"/proc/{self.server.pid}/task"))
+
+    def ask(self, data: bytes) -> bytes:
+        wire = Wire(self.port)
+        try:
+            return wire.ask(data).body
+        finally:
+            wire.close()
+
+    def warm_up(self) -> None:
+        """One of everything that stays open: the thread that minds processes, the audit log's."""
+        for _ in range(3):
+            self.ask(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            body = b'{"command":"true","capture_output":true,"stdin":true}'
+            self.ask(
+                b"POST /process/start HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            )
+        settled(lambda: not self.children())
+        self.descriptors, self.threads = self.open_now(), self.threads_now()
+
+    def children(self) -> str:
+        tasks = Path(f"/proc/{self.server.pid}/task")
+        return "".join(path.read_text() for path in tasks.glob("*/children"))
+
+    def check_health(self, clients: int) -> None:
+        """As before: it answers, has nothing more open, no more threads than clients need, and has not complained."""
+        assert self.ask(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") == b'{"status":"ok"}'
+        assert self.server.process.poll() is None
+        for process in self.server.request("GET", "/process/list").json()["processes"]:
+            self.server.request("POST", f"/process/{process['id']}/signal", {"signal": 9})
+        settled(lambda: not self.children())
+        settled(lambda: self.open_now() <= self.descriptors)
+        settled(lambda: self.threads_now() <= self.threads + 2 * clients)
+        log = self.server.log.read_text()
+        assert "Traceback" not in log and "fault in" not in log and "ERROR" not in log, log[-5000:]
+
+
+def settled(condition: Callable[[], object]) -> None:
+    """Wait for what is about to be so; the bound only keeps a failing test from hanging."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="package")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    tmp = tmp_path_factory.mktemp("fuzz")
+    base, state = tmp / "base", tmp / "state"
+    for directory in (base, state, tmp / "tmp"):
+        directory.mkdir()
+    environ = {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8", "TMPDIR": str(tmp / "tmp"), "READER": "reader"}
+    confined = ["--confine", "landlock"] if abi() else []
+    server = start_server(base, state, policy=POLICY, arguments=confined, environ=environ)
+    try:
+        target = Target(server, base)
+        target.lay_out()
+        target.warm_up()
+        yield target
+    finally:
+        assert server.stop() == 0
+
+
+def seeded(number: int) -> Random:
+    return Random(f"sandbox {number}")
