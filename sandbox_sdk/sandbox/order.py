@@ -17,6 +17,7 @@ from .policies import TOKEN_VARIABLE
 LEVELS = ("bubblewrap", "landlock", "none")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ALIASES = "/run/bin"  # holds a `python` where this interpreter has no program of that name beside it
+LOG_BYTES = 16 << 20  # kept of what a server logs
 BWRAP_REFUSES = "bwrap: "
 LANDLOCK_REFUSES = "agent-sandbox-server: --confine landlock"
 
@@ -146,11 +147,11 @@ def _python(wish: Wish, interpreter: Interpreter, code: str, *flags: str) -> lis
 
 def _settings(wish: Wish, root: str, level: str, interpreter: Interpreter, *more: str) -> bytes:
     document = json.dumps(wish.document(root))
-    listen = ("--listen-fd", str(wish.listener))
+    common = ("--listen-fd", str(wish.listener), "--audit-max-bytes", str(LOG_BYTES))
     settings = {
         "path": os.path.dirname(interpreter.server),
         "environ": {**wish.variables, TOKEN_VARIABLE: wish.token, "ABX_SERVER_POLICY": document},
-        "arguments": ["serve", *listen, "--base-dir", root, "--isolation-level", level, *more],
+        "arguments": ["serve", *common, "--base-dir", root, "--isolation-level", level, *more],
     }
     return json.dumps(settings).encode()
 

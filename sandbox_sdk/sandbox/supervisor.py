@@ -115,7 +115,8 @@ def spawn(attempt: dict[str, Any], log: str, listener: int) -> int:
     """
     files = {f"@{name}": _nameless(log + f".{name}", attempt[name]) for name in ("settings", "options")}
     argv = [str(files.get(argument, argument)) for argument in attempt["argv"]]
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    # Appended to, and readable, because the server shortens it when it grows.
+    output = os.open(log, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     prctl = None
     if attempt["dies_with_parent"] and sys.platform == "linux":
         import ctypes

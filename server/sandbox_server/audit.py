@@ -23,15 +23,26 @@ _PATIENCE = 5.0
 
 
 class AuditLog:
-    """Appends to a file, or to an open descriptor such as standard error (2)."""
+    """Appends to a file, or to an open descriptor such as standard error (2).
 
-    def __init__(self, file: str | None = None, descriptor: int = 2, *, most_waiting: int = 10_000) -> None:
+    With `most_bytes`, a file that has grown longer loses its oldest lines: the first one left has a later ``seq``.
+    """
+
+    def __init__(
+        self,
+        file: str | None = None,
+        descriptor: int = 2,
+        *,
+        most_bytes: int | None = None,
+        most_waiting: int = 10_000,
+    ) -> None:
         self._sequence, self._previous = 0, GENESIS
         self._owned = file is not None
         if file is not None:
             self._sequence, self._previous = _resume(file)
-            descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._descriptor = descriptor
+        self._most_bytes = most_bytes
         self._waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(most_waiting)
         self._lost = 0
         self._lock = threading.Lock()
@@ -82,6 +93,20 @@ class AuditLog:
         except OSError:  # a full disk or a closed terminal must not stop the server; the gap in `seq` shows it
             with self._lock:
                 self._lost += 1
+        if self._most_bytes is not None:
+            self._shorten(self._most_bytes)
+
+    def _shorten(self, most_bytes: int) -> None:
+        """Keep the last quarter of a file that is too long. What is no file has no length, and stays as it is."""
+        with contextlib.suppress(OSError):
+            size, kept = os.fstat(self._descriptor).st_size, b""
+            if size <= most_bytes:
+                return
+            with contextlib.suppress(OSError):  # open for writing only, as standard error may be: nothing is kept
+                kept = os.pread(self._descriptor, most_bytes // 4, size - most_bytes // 4).partition(b"\n")[2]
+            os.ftruncate(self._descriptor, 0)
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            os.write(self._descriptor, kept)
 
 
 def cut(paths: list[str]) -> list[str]:

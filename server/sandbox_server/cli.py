@@ -56,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="accept this Host header too")
     serve.add_argument("--allow-origin", metavar="ORIGIN", action="append", default=[], help="accept this web origin")
     serve.add_argument("--audit-file", metavar="PATH", help="append audit lines here (default: standard error)")
+    serve.add_argument(
+        "--audit-max-bytes", type=_count, metavar="N", help="cut the oldest lines off a longer audit log"
+    )
     serve.add_argument("--confine", choices=["landlock"], help="restrict this process and its children by the kernel")
     serve.add_argument("--confine-network", action="store_true", help="with --confine: no TCP either (Linux 6.7)")
     serve.add_argument("--isolation-level", metavar="NAME", default="none", help="what discovery reports as isolation")
@@ -108,6 +111,13 @@ def _descriptor(text: str) -> int:
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{number} is no descriptor; use 0 or more")
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is no count; use 1 or more")
     return number
 
 
@@ -185,6 +195,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         allow_hosts=tuple(options.allow_host),
         allow_origins=tuple(options.allow_origin),
         audit_file=options.audit_file,
+        audit_max_bytes=options.audit_max_bytes,
         isolation=options.isolation_level,
         program_path=options.program_path or PROGRAM_PATH,
     )

@@ -31,7 +31,7 @@ class Machinery:
         with contextlib.ExitStack() as stack:
             self.path_guards = _path_guards(policy)
             stack.callback(self.path_guards.close)
-            self.audit = _audit_log(settings.audit_file)
+            self.audit = _audit_log(settings.audit_file, settings.audit_max_bytes)
             stack.callback(self.audit.close)
             self.processes = ProcessTable()
             stack.callback(self.processes.close)
@@ -76,9 +76,9 @@ def _path_guards(policy: BoundPolicy) -> PathGuards:
     return guards
 
 
-def _audit_log(file: str | None) -> AuditLog:
+def _audit_log(file: str | None, most_bytes: int | None) -> AuditLog:
     try:
-        return AuditLog(file)
+        return AuditLog(file, most_bytes=most_bytes)
     except OSError as error:
         raise ConfigurationError(f"cannot write the audit file '{file}': {error.strerror}; choose another") from None
 

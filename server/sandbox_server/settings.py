@@ -36,6 +36,7 @@ class Settings:
     allow_hosts: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
     audit_file: str | None = None
+    audit_max_bytes: int | None = None  # None lets it grow
     isolation: str = "none"
     program_path: tuple[str, ...] = PROGRAM_PATH
     code_groups: Mapping[str, bool] = field(default_factory=dict)

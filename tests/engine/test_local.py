@@ -526,6 +526,17 @@ def test_a_server_that_never_answers_is_given_up(machine: Path, monkeypatch: Any
     assert os.listdir(machine) == []
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_the_server_logs_does_not_grow_without_bound(machine: Path, monkeypatch: Any, level: str) -> None:
+    monkeypatch.setattr(order, "LOG_BYTES", 2000)
+    with Sandbox.local(isolation=level) as sandbox:
+        for _ in range(20):
+            with pytest.raises(PolicyDeniedError):
+                sandbox.files.read("/etc/passwd")
+        log = Path(sandbox._local.box.log)
+        assert eventually(lambda: '"seq":20,' in log.read_text() and log.stat().st_size <= 2000)
+
+
 SERVER_THAT = """
 import os, socket, sys
 listener = socket.socket(fileno=int(sys.argv[2]))

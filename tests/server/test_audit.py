@@ -70,6 +70,51 @@ def test_the_file_is_private(tmp_path):
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def chain(raw: list[bytes]) -> bool:
+    """True when every line but the first holds the hash of the one before."""
+    hashes = [hashlib.sha256(line).hexdigest() for line in raw]
+    return [json.loads(line)["prev"] for line in raw[1:]] == hashes[:-1]
+
+
+def test_a_log_that_grows_too_long_loses_its_oldest_lines(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    for _ in range(2):
+        log = AuditLog(str(file), most_bytes=4000)
+        for number in range(100):
+            log.write({"endpoint": "shell", "number": number})
+        log.close()
+        raw = file.read_bytes().splitlines()
+        assert 1000 - len(raw[0]) <= len(file.read_bytes()) <= 4000
+        assert json.loads(raw[0])["seq"] > 1 and json.loads(raw[-1])["number"] == 99
+        assert chain(raw)
+    assert json.loads(raw[-1])["seq"] == 200
+
+
+@pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_WRONLY | os.O_APPEND, os.O_RDWR])
+def test_standard_error_is_shortened_when_it_is_a_file(tmp_path, flags):
+    file = tmp_path / "log"
+    descriptor = os.open(file, flags | os.O_CREAT)
+    log = AuditLog(descriptor=descriptor, most_bytes=2000)
+    for number in range(50):
+        log.write({"endpoint": "shell", "number": number})
+    log.close()
+    os.close(descriptor)
+    raw = file.read_bytes().splitlines()
+    assert len(file.read_bytes()) <= 2000
+    assert json.loads(raw[-1])["seq"] == 50 and chain(raw)
+
+
+def test_a_pipe_is_not_shortened():
+    reader, writer = os.pipe()
+    log = AuditLog(descriptor=writer, most_bytes=1)
+    log.write({})
+    log.write({})
+    log.close()
+    os.close(writer)
+    assert len(os.read(reader, 65536).splitlines()) == 2
+    os.close(reader)
+
+
 def test_what_does_not_fit_is_counted_and_the_count_is_written():
     reader, writer = os.pipe()
     log = AuditLog(descriptor=writer, most_waiting=1)

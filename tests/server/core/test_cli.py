@@ -65,6 +65,7 @@ def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["serve", "--pty-port", "99999"],
         ["serve", "--listen-fd", "-1"],
         ["serve", "--listen-fd", "s"],
+        ["serve", "--audit-max-bytes", "0"],
         ["serve", "--confine", "magic"],
         ["serve", "--program-path", "bin:sbin"],
         ["serve", "extra"],
