@@ -50,11 +50,11 @@ class AuditLog:
 
     def write(self, facts: dict[str, Any]) -> None:
         """Queue one line. `facts` never hold a token or a body."""
-        if self._thread is None:
-            self._start()
         try:
+            if self._thread is None:
+                self._start()
             self._waiting.put_nowait(facts)
-        except queue.Full:
+        except (queue.Full, RuntimeError):  # the latter: the system gives no thread now
             with self._lock:
                 self._lost += 1
 

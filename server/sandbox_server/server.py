@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 
 from .application import Application
@@ -73,16 +73,35 @@ class SandboxServer:
 
         `ready` is called as soon as signals are heeded; whoever connects by then is answered.
         """
+        if threading.current_thread() is threading.main_thread():
+            with self._signals():
+                self._serve(ready)
+        else:
+            self._serve(ready)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Heed signals and adopt orphans; afterwards whoever runs a server in a program of its own has its own back."""
+        processes = self._machinery.processes
+        # Python runs a handler only between two of its instructions; the byte that the signal itself sends wakes
+        # us even when it comes just before we sleep.
+        wakeup = signal.set_wakeup_fd(self._rouser.fileno(), warn_on_full_buffer=False)
+        handlers: Mapping[signal.Signals, Callable[..., None]] = {
+            signal.SIGTERM: lambda *_: self.stop(),
+            signal.SIGINT: lambda *_: self.stop(),
+            signal.SIGCHLD: lambda *_: processes.reap(),
+        }
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        processes.adopt_orphans()
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
+
+    def _serve(self, ready: Callable[[], None]) -> None:
         machinery = self._machinery
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main:
-            # Python runs a handler only between two of its instructions; the byte that the signal itself sends wakes
-            # us even when it comes just before we sleep.
-            signal.set_wakeup_fd(self._rouser.fileno(), warn_on_full_buffer=False)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: self.stop())
-            signal.signal(signal.SIGCHLD, lambda *_: machinery.processes.reap())
-            machinery.processes.adopt_orphans()
         ready()
         machinery.path_guards.sweep()
         reactor = self._reactor = Reactor(
@@ -100,8 +119,6 @@ class SandboxServer:
         reacting.join(STOP_GRACE)
         machinery.processes.close()
         reacting.join()
-        if in_main:
-            signal.set_wakeup_fd(-1)
         self.close()
 
     def stop(self) -> None:

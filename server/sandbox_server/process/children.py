@@ -205,6 +205,12 @@ class Children:
         self._adopting = kernel.adopt_orphans()
         return self._adopting
 
+    def leave_orphans(self) -> None:
+        """From now on they go where they always went."""
+        if self._adopting:
+            self._adopting = False
+            kernel.adopt_orphans(False)
+
     def reap(self) -> None:
         """Take in what has ended. Never blocks: safe in a signal handler, whatever was interrupted."""
         if not self._adopting:

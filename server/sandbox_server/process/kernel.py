@@ -31,12 +31,12 @@ class Stat:
     dead: bool  # a zombie: it only waits for its parent
 
 
-def adopt_orphans() -> bool:
-    """Make this process the parent of every orphan among its descendants; False where that is impossible."""
+def adopt_orphans(adopt: bool = True) -> bool:
+    """Make this process the parent of every orphan among its descendants, or not any more; False where impossible."""
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0) == 0)
 
 
 def stat(pid: int) -> Stat | None:

@@ -120,6 +120,7 @@ class ProcessTable:
             time.sleep(0.005)  # whoever waits for a child is just learning of its end
         self._supervisor.close()
         self.reap()
+        self._children.leave_orphans()
 
     def _terminate(self) -> None:
         sessions = set()
