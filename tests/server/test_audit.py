@@ -130,6 +130,33 @@ def test_what_does_not_fit_is_counted_and_the_count_is_written():
     assert [(r.get("event"), r.get("count")) for r in records] == [("lost", 2), (None, None)]
 
 
+def test_without_a_thread_lines_are_counted_and_the_next_one_tries_again(tmp_path, monkeypatch):
+    file = tmp_path / "audit.jsonl"
+    log = AuditLog(str(file))
+
+    def none_left(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("threading.Thread.start", none_left)
+        log.write({"endpoint": "shell"})
+    log.write({"endpoint": "shell"})
+    log.close()
+    assert [record.get("count") for record in lines(file)] == [1, None]
+
+
+def test_closing_does_not_wait_for_a_reader_who_is_not_there(monkeypatch):
+    monkeypatch.setattr("sandbox_server.audit._PATIENCE", 0.1)
+    reader, writer = os.pipe()
+    log = AuditLog(descriptor=writer, most_waiting=1)
+    for _ in range(50):
+        log.write({"paths": ["x" * 5000]})  # more than the pipe and the queue hold
+    log.close()
+    os.close(reader)
+    log._thread.join()  # the write fails now
+    os.close(writer)
+
+
 def test_a_full_disk_does_not_stop_the_log():
     full = os.open("/dev/full", os.O_WRONLY)
     log = AuditLog(descriptor=full)
