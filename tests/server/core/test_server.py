@@ -368,8 +368,10 @@ def test_a_refused_page_is_audited(base: Path, tmp_path: Path) -> None:
         assert get(server.addresses[0], Host="evil.example")[0] == 421
         with socket.create_connection(("127.0.0.1", int(server.addresses[0].rpartition(":")[2]))) as raw:
             raw.sendall(b"GET /health\r\n\r\n")
-            assert b'"code":"bad_request"' in raw.recv(4096)
+            answer = raw.recv(4096)
+            assert b'"code":"bad_request"' in answer
     lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert f"X-Request-Id: {lines[1]['id']}\r\n".encode() in answer
     assert [(line["code"], line["status"], line["endpoint"]) for line in lines] == [
         ("host_not_allowed", 421, None), ("bad_request", 400, None),
     ]  # fmt: skip
@@ -385,6 +387,37 @@ def test_children_inherit_what_the_settings_say_and_no_secret(base: Path) -> Non
         connection.close()
     assert "PLAIN=1\n" in told
     assert "s3cret" not in told and "ABX_" not in told
+
+
+@pytest.mark.parametrize("sent", ["half an upload", "a stream that nobody reads on"])
+def test_a_caller_who_vanishes_frees_the_place_that_it_had(base: Path, sent: str) -> None:
+    rules = {name: {"limits": {"max_concurrency": 1}} for name in ("files_upload_stream", "shell_stream")}
+    upload = (
+        b"POST /files/upload-stream?path=f HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/octet-stream\r\nContent-Length: 9\r\n\r\nhalf"
+    )
+    command = b'{"command":"sleep 1000"}'
+    stream = b"POST /shell/stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (len(command), command)
+    data = upload if sent == "half an upload" else stream
+    with SandboxServer(settings(base, policy=ServerPolicy.from_dict({"endpoints": rules}))) as server:
+        address = ("127.0.0.1", int(server.addresses[0].rpartition(":")[2]))
+
+        def refused() -> bool:
+            with socket.create_connection(address, timeout=20) as second:
+                second.sendall(data)
+                second.settimeout(0.2)  # who is let in is answered later or never
+                try:
+                    return b"concurrency_limited" in second.recv(65536)
+                except TimeoutError:
+                    return False
+
+        with socket.create_connection(address) as first:
+            first.sendall(data)
+            while not refused():
+                pass
+        while refused():
+            pass
+    assert os.listdir(base) == []
 
 
 # -- by hand --------------------------------------------------------------------------------------------------------
