@@ -1,4 +1,4 @@
-"""Public dataclasses grow only at the end, and only by fields with defaults: code that builds or unpacks them goes on."""
+"""Public dataclasses grow only at the end, by fields with defaults: code that builds or unpacks them goes on."""
 
 from __future__ import annotations
 

@@ -229,6 +229,20 @@ def test_slow_requests_do_not_hold_up_quick_ones() -> None:
         assert [wire.answer().json for wire in wires] == [{"done": True}] * 20
 
 
+@pytest.mark.field(85)
+def test_field_085_work_that_is_silent_for_longer_than_any_limit_is_not_idle() -> None:
+    gate = Gate()
+    short = Bounds(idle_seconds=0.1, head_seconds=0.1, write_seconds=0.1, idle_worker_seconds=0.1)
+    with serving(FakeApplication(gate=gate), bounds=short) as server, server.connect() as working:
+        working.send(REQUEST.replace(b"/health", b"/gate"))
+        assert gate.entered.acquire(timeout=10)
+        with server.connect() as idle:
+            idle.get("/health")
+            assert idle.closed()  # the limit has passed for one that only waits
+        gate.go.set()
+        assert working.answer().json == {"done": True}
+
+
 def test_no_thread_to_be_had_is_an_honest_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     application = FakeApplication()
     with serving(application) as server, server.connect() as wire, server.connect() as other:
