@@ -78,6 +78,7 @@ class SandboxServer:
                 self._serve(ready)
         else:
             self._serve(ready)
+        self.close()
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -119,7 +120,7 @@ class SandboxServer:
         reacting.join(STOP_GRACE)
         machinery.processes.close()
         reacting.join()
-        self.close()
+        machinery.close()  # while signals are still heeded; the doorbell that they ring goes after them
 
     def stop(self) -> None:
         """Ask `run` to end; asked again, it waits for nobody. Safe in a signal handler and from any thread."""
