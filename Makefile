@@ -3,15 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin/
 READY := .venv/.ready
 
-.PHONY: demo lab test check unit bench generate clean
+.PHONY: demo lab test check unit tutorials versions bench generate clean
 
 demo: $(READY)    ## start a sandbox and execute the quickstart notebook for real
 	$(BIN)python scripts/demo.py
 
 lab: $(READY)     ## open JupyterLab on the tutorials
-	$(BIN)jupyter lab --ServerApp.root_dir=notebooks
+	$(BIN)jupyter lab --ServerApp.root_dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: check unit  ## every check there is
+test: check unit tutorials versions  ## every check there is
 
 $(READY): pyproject.toml server/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
@@ -28,12 +28,17 @@ check: $(READY)   ## style, types, layers, generated files
 	$(BIN)python scripts/unasync.py --check
 	$(BIN)python scripts/notebooks.py --check
 
-unit: $(READY)    ## tests with coverage, then the tutorials cell by cell
+unit: $(READY)    ## tests with coverage
 	$(BIN)coverage erase
 	$(BIN)coverage run -m pytest --findings
 	$(BIN)coverage combine --quiet
 	$(BIN)python scripts/coverage_gate.py
+
+tutorials: $(READY) ## the tutorials, cell by cell against their stored outputs
 	SANDBOX_SDK_UI=html $(BIN)pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+
+versions: $(READY) ## the server's tests on the lowest and the highest Python of this machine
+	$(BIN)python scripts/versions.py
 
 bench: $(READY)   ## our server beside its peers (BENCH="-w upload -c ours,nginx" narrows it)
 	$(BIN)python tests/benchmarks/run.py $(BENCH)
@@ -44,4 +49,4 @@ generate: $(READY) ## rewrite the generated files
 	$(BIN)python scripts/notebooks.py
 
 clean:
-	rm -rf .venv out dist build .coverage* htmlcov
+	rm -rf .venv .venv-* out dist build .coverage* htmlcov
