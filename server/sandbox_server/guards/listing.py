@@ -5,53 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .paths import PathGuard
-
-EntryKind = Literal["file", "directory", "symlink", "fifo", "socket", "device"]
-
-_KINDS: dict[int, EntryKind] = {
-    stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink", stat.S_IFIFO: "fifo",
-    stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device",
-}  # fmt: skip
-
-
-class Entry(NamedTuple):
-    """One name in a directory. `stat` is of the entry itself; a link is not followed."""
-
-    name: str
-    path: str
-    kind: EntryKind
-    stat: os.stat_result | None
-
-
-def read_directory(directory: int, path: str, guard: PathGuard, with_stat: bool) -> Generator[Entry, None, None]:
-    """Takes over the descriptor. The first item only says that it did, and is no entry."""
-    prefix = path.rstrip("/") + "/"
-    denied = guard.deny.within(path)
-    looks = with_stat or guard.rule.hardlinks == "deny"
-    try:
-        yield Entry("", path, "directory", None)
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                name = entry.name
-                if denied(name):
-                    continue
-                try:
-                    found = entry.stat(follow_symlinks=False) if looks else None
-                    kind = _KINDS[stat.S_IFMT(found.st_mode)] if found else _kind(entry)
-                except FileNotFoundError:
-                    continue  # removed while we were reading
-                if (kind == "symlink" and not guard.admits_link(prefix + name)) or (
-                    found and not guard.admits_links(found)
-                ):
-                    continue
-                yield Entry(name, prefix + name, kind, found if with_stat else None)
-    finally:
-        os.close(directory)
 
 
 def look_at(
@@ -84,13 +42,3 @@ def names_as_read(directory: int) -> Iterator[str]:
     with os.scandir(directory) as entries:
         for entry in entries:
             yield entry.name
-
-
-def _kind(entry: os.DirEntry[str]) -> EntryKind:
-    if entry.is_symlink():
-        return "symlink"
-    if entry.is_dir(follow_symlinks=False):
-        return "directory"
-    if entry.is_file(follow_symlinks=False):
-        return "file"
-    return _KINDS[stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..access import Op
 from ..messages import Refusal
 from .door import HERE
-from .listing import Entry, look_at, names_as_read, read_directory
+from .listing import look_at, names_as_read
 from .replace import Replacement
 from .root import Root
 from .tree import move_entry, remove_entry
@@ -103,13 +103,6 @@ class Location:
     def open_directory(self) -> int:
         """A descriptor of a directory, for listing and as a ``dir_fd``."""
         return self._open(os.O_RDONLY | os.O_DIRECTORY)
-
-    def children(self, *, with_stat: bool = True) -> Iterator[Entry]:
-        """The entries of a directory that the guard lets through, in no order."""
-        entries = read_directory(self.open_directory(), self.path, self._guard, with_stat)
-        # Run up to the first yield, so that closing the iterator closes the descriptor even when nobody iterates.
-        next(entries)
-        return entries
 
     def scan(
         self, directory: int, *, ordered: bool, after: str = ""

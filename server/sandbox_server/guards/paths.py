@@ -17,7 +17,6 @@ from ..messages import Refusal
 from .door import HERE, Door
 from .encoding import encodable
 from .globs import DenyRules
-from .listing import Entry, EntryKind
 from .location import Location
 from .openat2 import OpenAt2
 from .parts import is_part
@@ -27,7 +26,7 @@ from .tree import each_directory, is_directory, remove_stale_part
 from .walk import Found, walk
 from .wording import quoted
 
-__all__ = ["Entry", "EntryKind", "Location", "PathGuard", "PathGuards", "Replacement"]
+__all__ = ["Location", "PathGuard", "PathGuards", "Replacement"]
 
 LONGEST_PATH = 4096
 MOST_JUDGED = 100_000  # entries of a tree that are judged before it is touched

@@ -70,3 +70,18 @@ def open_below(directory: Path) -> list[str]:
 def no_descriptor_is_left_open(tmp_path: Path) -> Iterator[None]:
     yield
     assert open_below(tmp_path) == []
+
+
+def scanned(guard: PathGuard, path: str = ".", *, ordered: bool = True, after: str = "") -> list[Any]:
+    """Name, metadata and link text of what a listing of this directory shows."""
+    with guard.locate(path, "read") as location:
+        descriptor = location.open_directory()
+        try:
+            return list(location.scan(descriptor, ordered=ordered, after=after))
+        finally:
+            os.close(descriptor)
+
+
+def shown(guard: PathGuard, path: str = ".") -> list[str]:
+    """The names that a listing of this directory shows, in order."""
+    return [name for name, _, _ in scanned(guard, path)]
