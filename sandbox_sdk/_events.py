@@ -62,11 +62,6 @@ class FrameDecoder:
                 return True
         return False
 
-    @property
-    def idle(self) -> bool:
-        """True between two frames."""
-        return not self._left and not self._buffer
-
 
 class ServerSentEvent(NamedTuple):
     event: str

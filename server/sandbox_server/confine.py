@@ -45,14 +45,6 @@ DEVICES = (*(f"/dev/{name}" for name in ("null", "zero", "full", "random", "uran
 PREFIX_ENTRIES = ("bin", "lib", "lib64", "include", "libexec", "share", "ssl", "pyvenv.cfg")
 
 
-def abi() -> int:
-    """The version of Landlock that the kernel offers; 0 when it has none or has it switched off."""
-    try:
-        return _call(CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)
-    except OSError:
-        return 0
-
-
 class Ruleset:
     """Everything that stays reachable, as an open kernel object. Close it when no thread needs it any more.
 
@@ -75,7 +67,6 @@ class Ruleset:
         network = 0 if tcp or version < NETWORK_ABI else TCP
         scopes = ABSTRACT_SOCKETS_AND_SIGNALS if scoped and version >= SCOPE_ABI else 0
         attributes = struct.pack("=QQQ", self._rights, network, scopes)
-        self.confines_tcp = bool(network)
         self._descriptor = _call(CREATE_RULESET, attributes, len(attributes), 0)
         os.set_inheritable(self._descriptor, False)
         try:
@@ -120,7 +111,7 @@ class Ruleset:
 
 def restrict_process(
     *, read_write: Iterable[str] = (), read_execute: Iterable[str] = (), optional: Iterable[str] = (), tcp: bool = True
-) -> Ruleset:
+) -> None:
     """Bind this whole process. It must still have one thread only, or the others would stay free."""
     if _threads() > 1:
         raise RuntimeError("a process must restrict itself before it starts threads")
@@ -129,12 +120,11 @@ def restrict_process(
         ruleset.enforce()
     finally:
         ruleset.close()
-    return ruleset
 
 
-def restrict_to(base_dir: str, *, writable: Iterable[str] = (), tcp: bool = True) -> Ruleset:
+def restrict_to(base_dir: str, *, writable: Iterable[str] = (), tcp: bool = True) -> None:
     """Bind this server: write below its base directory, `writable` and the temporary directory, run the system."""
-    return restrict_process(
+    restrict_process(
         read_write=[base_dir, tempfile.gettempdir(), *writable],
         read_execute=_interpreter(),
         optional=(*SYSTEM, *SYSTEM_FILES),

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from sandbox_server import confine
+from tests.support.landlock import abi
 
-pytestmark = pytest.mark.skipif(confine.abi() == 0, reason="this kernel has no Landlock")
-needs = {n: pytest.mark.skipif(confine.abi() < n, reason=f"needs Landlock {n}") for n in (3, 4, 6)}
+pytestmark = pytest.mark.skipif(abi() == 0, reason="no way here: this kernel has no Landlock")
+needs = {n: pytest.mark.skipif(abi() < n, reason=f"no way here: this kernel has no Landlock {n}") for n in (3, 4, 6)}
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
@@ -193,9 +194,6 @@ def test_tcp_can_be_cut_off(tree: Path) -> None:
         assert isinstance(confined(connect, tcp=False), PermissionError)
         assert isinstance(confined(bind, tcp=False), PermissionError)
         assert confined(connect) is None
-    ruleset = confine.Ruleset(tcp=False)
-    assert ruleset.confines_tcp
-    ruleset.close()
 
 
 @needs[6]
@@ -265,14 +263,12 @@ def test_the_server_keeps_its_interpreter_and_its_base_directory_only(tree: Path
 
 def test_a_kernel_without_landlock_is_told_apart(monkeypatch: Any) -> None:
     monkeypatch.setattr(confine, "CREATE_RULESET", 9999)
-    assert confine.abi() == 0
     with pytest.raises(OSError) as failure:
         confine.Ruleset()
     assert failure.value.errno == errno.ENOSYS
     monkeypatch.setattr(confine.sys, "platform", "darwin")
     with pytest.raises(OSError):
         confine.Ruleset()
-    assert confine.abi() == 0
 
 
 @needs[3]

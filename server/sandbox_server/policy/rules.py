@@ -59,10 +59,6 @@ class EffectiveRule:
     params: Mapping[str, Any]
     audit: Audit
 
-    @property
-    def disabled_by(self) -> str | None:
-        return None if self.enabled else self.rule
-
 
 def group_rule(group: str, enabled: bool, layer: Layer, origin: str) -> Rule:
     """A rule that does nothing but switch a group."""

@@ -14,9 +14,9 @@ import pytest
 
 from sandbox_server import ClosedByDefault, __version__, cli
 from sandbox_server.cli import main
-from sandbox_server.confine import abi
 from sandbox_server.messages import Response
 from tests.server.http.fakes import FakeApplication, serving
+from tests.support.landlock import abi
 from tests.support.server import SYSTEM_PATH, NotStarted, ServerProcess, running_server, start_server
 
 
@@ -359,7 +359,7 @@ def test_on_an_inherited_socket_alone_no_other_is_open(tmp_path: Path, port: lis
     assert process.returncode == 0
 
 
-@pytest.mark.skipif(abi() < 4, reason="this kernel does not confine TCP")
+@pytest.mark.skipif(abi() < 4, reason="no way here: this kernel does not confine TCP")
 def test_a_confined_server_keeps_the_files_that_it_has_opened(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     environ = {"PATH": SYSTEM_PATH, "TMPDIR": str(tmp_path / "tmp")}  # the temporary directory is writable, always

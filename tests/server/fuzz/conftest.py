@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from sandbox_server.confine import abi
 from tests.server.fuzz.wire import Wire
+from tests.support.landlock import abi
 from tests.support.server import SYSTEM_PATH, ServerProcess, start_server
 
 COMMANDS = {"params": {"allow_commands": ["true", "echo ...", "cat"]}}

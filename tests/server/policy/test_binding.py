@@ -281,9 +281,8 @@ NAMES = st.sampled_from(["a", "b", "ab", "k.pem", ".env"])
 PLACES = st.lists(NAMES, max_size=3).map(lambda parts: "/t/" + "/".join(parts))
 ALLOW = st.none() | st.lists(PLACES, max_size=3).map(tuple)
 DENY = st.lists(st.sampled_from(["*.pem", ".env", "/t/a", "a/b", "**/ab", "b"]), max_size=2).map(tuple)
-RULES = st.builds(
-    PathRule, ALLOW, DENY, st.booleans(), st.sampled_from(["within", "never"]), st.sampled_from(["allow", "deny"])
-)
+SYMLINKS, HARDLINKS = st.sampled_from(["within", "never"]), st.sampled_from(["allow", "deny"])
+RULES = st.builds(PathRule, ALLOW, DENY, st.booleans(), SYMLINKS, HARDLINKS, st.just(()))
 
 
 @pytest.fixture(scope="module")

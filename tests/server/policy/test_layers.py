@@ -120,7 +120,7 @@ def test_transfer_takes_only_what_both_endpoints_have() -> None:
 def test_the_rule_that_switched_an_endpoint_on_is_known_too() -> None:
     policy = bound({"preset": "transfer-only"})
     rule = policy.rule("files_upload_stream")
-    assert (rule.rule, rule.disabled_by) == ("preset:transfer-only:endpoints.files_upload_stream", None)
+    assert (rule.enabled, rule.rule) == (True, "preset:transfer-only:endpoints.files_upload_stream")
     assert policy.rule("health").rule is None
 
 
@@ -169,9 +169,10 @@ def test_endpoints_of_ones_own_take_part_in_every_layer() -> None:
     own = Endpoint("POST /jobs/*", "POST", "/jobs/x", "jobs", "", fields=(Field("to", "path", "body", "", op="write"),))
     catalogue = ENDPOINTS.with_endpoint(own)
     off = ServerPolicy.from_dict({"endpoints": {"group:jobs": {"enabled": False}}})
-    assert off.bind(catalogue, environ={}).rule(own.id).disabled_by == "policy:endpoints.group:jobs"
-    read_only = ServerPolicy.preset("read-only").bind(catalogue, environ={})
-    assert read_only.rule(own.id).disabled_by == f"preset:read-only:endpoints.{own.id}"
+    rule = off.bind(catalogue, environ={}).rule(own.id)
+    assert (rule.enabled, rule.rule) == (False, "policy:endpoints.group:jobs")
+    rule = ServerPolicy.preset("read-only").bind(catalogue, environ={}).rule(own.id)
+    assert (rule.enabled, rule.rule) == (False, f"preset:read-only:endpoints.{own.id}")
 
 
 def test_a_group_nobody_has_cannot_be_switched_by_code() -> None:
