@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from .complete import SandboxMatcher
 from .magics import SandboxMagics
 from .nested import hint_for
+from .pulse import Pulse
 from .session import Session
 from .statements import BareMagics
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+    from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 _PLACE = "sandbox_notebook"
 
@@ -27,12 +28,14 @@ class Installed:
         self.magics = SandboxMagics(shell, session)
         self.matcher = SandboxMatcher(self.magics)
         self.transformer = BareMagics()
+        self.pulse = Pulse()
         self.matcher_function = self.matcher.as_matcher()
 
     def add(self, shell: InteractiveShell) -> None:
         shell.register_magics(self.magics)
         shell.Completer.custom_matchers.append(self.matcher_function)
         shell.ast_transformers.append(self.transformer)
+        shell.events.register("pre_run_cell", self.before_cell)
         shell.events.register("post_run_cell", self.after_cell)
 
     def remove(self, shell: InteractiveShell) -> None:
@@ -42,9 +45,15 @@ class Installed:
         shell.configurables.remove(self.magics)  # type: ignore[arg-type]
         shell.Completer.custom_matchers.remove(self.matcher_function)
         shell.ast_transformers.remove(self.transformer)
+        shell.events.unregister("pre_run_cell", self.before_cell)
         shell.events.unregister("post_run_cell", self.after_cell)
+        self.pulse.stop()
+
+    def before_cell(self, info: ExecutionInfo) -> None:
+        self.pulse.start()
 
     def after_cell(self, result: ExecutionResult) -> None:
+        self.pulse.stop()
         hint = hint_for(result.error_in_exec)
         if hint:
             sys.stderr.write(f"{hint}\n")

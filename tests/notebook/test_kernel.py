@@ -80,6 +80,19 @@ def test_a_line_can_be_stopped_as_well(cell: Kernel) -> None:
     assert cell.run(f"%%sandbox run\n{ALIVE}").stdout == "0\n"
 
 
+def test_the_stop_button_reaches_a_cell_that_awaits_one_thing(cell: Kernel) -> None:
+    """Without anything else going on in the loop it would be noticed only when the wait is over."""
+    source = (
+        "import asyncio, sandbox_sdk\n"
+        "async with await sandbox_sdk.AsyncSandbox.local() as other:\n"
+        "    process = await other.process.start('sleep 86399')\n"
+        "    print('ready')\n    await asyncio.sleep(86399)"
+    )
+    done = cell.run(source, ready, cell.interrupt)
+    assert done.error is not None and done.error[0] == "CancelledError"
+    assert cell.run("print(other.running)").stdout == "False\n"
+
+
 def test_stopping_to_follow_leaves_the_process_running(cell: Kernel) -> None:
     cell.run("%sandbox run --bg bash -c 'echo ready; sleep 86399'")
     done = cell.run("%sandbox logs -f", ready, cell.interrupt)
