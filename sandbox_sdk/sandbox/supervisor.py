@@ -1,4 +1,4 @@
-"""The parent of one sandbox's server: starts it, ends it, and clears up. Run as a program of its own.
+"""The parent of one sandbox's server: starts it, ends it, and clears up. A process of its own, which runs `main`.
 
 It outlives the notebook's kernel by a moment: standard input is a pipe whose other end the kernel holds, so however
 the kernel ends, SIGKILL included, the pipe closes, and then everything inside is killed and the directory removed.
@@ -15,8 +15,11 @@ import marshal
 import os
 import select
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # importing typing to learn that would take longer than everything else here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
 
 SIGKILL, SIGTERM = 9, 15
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -270,7 +273,3 @@ def _write(path: str, text: str) -> None:
     os.write(descriptor, text.encode())
     os.close(descriptor)
     os.replace(path + ".new", path)
-
-
-if __name__ == "__main__":
-    main()

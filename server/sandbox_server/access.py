@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from .catalogue import Endpoint
 
@@ -12,8 +12,7 @@ Op = Literal["read", "write", "delete", "exec"]
 OPS: tuple[Op, ...] = ("read", "write", "delete", "exec")
 
 
-@dataclass(frozen=True, slots=True)
-class PathRule:
+class PathRule(NamedTuple):
     """The ``paths`` block in force for one call.
 
     `allow` is None when no list was written (the base directory is the root); an empty tuple allows nothing.
@@ -38,8 +37,7 @@ def covers(granted: Iterable[str], scope: str) -> bool:
     return not {"*", scope, f"{scope.partition(':')[0]}:*"}.isdisjoint(granted)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Who is calling: a name, scopes, and paths that only ever narrow."""
 
     id: str

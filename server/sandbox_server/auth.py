@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .access import Identity
 from .messages import Headers, Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A known credential: the SHA-256 digest (32 bytes) of its text, and whose it is."""
 
     digest: bytes

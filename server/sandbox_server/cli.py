@@ -7,7 +7,8 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 
@@ -33,8 +34,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """Its help has a fixed width: asking the terminal for its own would import shutil at every start of a server."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=partial(argparse.HelpFormatter, width=100), **options)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="A policy-guarded server for the inside of a sandbox.")
+    parser = _Parser(prog=PROGRAM, description="A policy-guarded server for the inside of a sandbox.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     serve = commands.add_parser("serve", help="serve HTTP until SIGTERM", description=_SERVE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 JSON_TYPE = "application/json; charset=utf-8"
 OCTETS_TYPE = "application/octet-stream"
@@ -131,8 +131,7 @@ def json_response(value: Mapping[str, Any], status: int = 200) -> Response:
     return Response(status, payload, [("Content-Type", JSON_TYPE)])
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(NamedTuple):
     """What a refusal code stands for on the wire."""
 
     status: int

@@ -563,7 +563,7 @@ def test_a_server_that_dies_before_it_answers_is_told_with_the_end_of_its_log(
     assert os.listdir(machine) == []
 
 
-@pytest.mark.parametrize(("code", "reason"), [("boom", "NameError: .*boom"), ("", "it said nothing")])
+@pytest.mark.parametrize(("code", "reason"), [("boom", "NameError: .*boom"), ("def main(): pass", "it said nothing")])
 def test_a_supervisor_that_dies_is_told_with_what_it_said(
     machine: Path, monkeypatch: Any, tmp_path: Path, code: str, reason: str
 ) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from sandbox_sdk.sandbox import supervisor
+from sandbox_sdk.sandbox.local import supervisor_command
 from sandbox_sdk.sandbox.supervisor import Supervisor
 from tests.support.forks import fork
 
@@ -296,7 +297,7 @@ def test_it_runs_as_a_program_that_takes_its_order_from_standard_input(box: Path
         "owner": os.getpid(),
     }
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__],
+        supervisor_command(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,
@@ -324,10 +325,16 @@ def test_it_runs_as_a_program_that_takes_its_order_from_standard_input(box: Path
     assert eventually(lambda: is_gone(server) and not box.exists())
 
 
+def test_it_starts_without_what_takes_long_to_import() -> None:
+    program = supervisor_command()
+    program[4] = program[4].replace("supervisor.main()", "print(*sys.modules)")
+    loaded = subprocess.run(program, capture_output=True, text=True, timeout=60).stdout.split()
+    assert "supervisor" in loaded
+    assert not {"typing", "re", "enum", "ctypes", "signal", "subprocess", "sandbox_sdk", "site"} & {*loaded}
+
+
 def test_an_order_that_never_comes_ends_it_quietly() -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", supervisor.__file__], input=b"\0\0", capture_output=True, timeout=60
-    )
+    done = subprocess.run(supervisor_command(), input=b"\0\0", capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 

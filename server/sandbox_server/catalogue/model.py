@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal[
     "text",  # a string
@@ -27,8 +27,7 @@ LimitKind = Literal["size", "int", "number"]
 REQUIRED: Any = ...
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One argument of an endpoint. Its kind says how it is parsed *and* which guard sees it."""
 
     name: str
@@ -120,8 +119,7 @@ COMMON_LIMITS: dict[str, float | int | None] = {
 ParamKind = Literal["bool", "strings", "ints"]
 
 
-@dataclass(frozen=True, slots=True)
-class Param:
+class Param(NamedTuple):
     kind: ParamKind
     union: bool  # lists of several layers are united instead of replaced
     doc: str

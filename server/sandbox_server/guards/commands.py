@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..messages import Refusal
 from .encoding import encodable
@@ -19,8 +19,7 @@ LONGEST_ARGUMENT = 4096
 _LONGEST_LINE = 2 * MOST_ARGUMENTS * LONGEST_ARGUMENT  # every character quoted
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """What will run: exactly these arguments, by the file `program`."""
 
     argv: tuple[str, ...]

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .globs import compile_glob, has_glob
 
@@ -14,8 +14,7 @@ _MOST_LINKS = 40
 _FORBIDDEN = ("/proc/", "/sys/", "/dev/")
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """What the first word of a command means.
 
     `places` are the paths that lead from the word to the file: the one it spells or was found at, and each link's

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from urllib.parse import quote
 
 from ..call import Call
 from ..guards.paths import Location
@@ -107,5 +106,7 @@ def _sha256(call: Call, descriptor: int, size: int) -> bytes:
 
 def content_disposition(name: str) -> str:
     """``attachment`` with the exact name (RFC 8187) and a fallback in plain ASCII that cannot end its quotes."""
+    from urllib.parse import quote  # not needed to start a server
+
     plain = "".join(char if char in _PLAIN else "_" for char in name)
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(os.fsencode(name), safe=_ATTR_CHARS)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 KIB = 1024
 MIB = 1024 * 1024
@@ -15,8 +15,7 @@ HEADER_FIELDS = 100
 ONE_PIECE = 64 * KIB
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """Deadlines in seconds and caps in bytes or connections."""
 
     connections: int = 1024

@@ -6,7 +6,6 @@ Pure functions. Sender and receiver of a repaired head may disagree about where 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -34,8 +33,7 @@ class RequestLine(NamedTuple):
     minor: int  # of HTTP/1.x
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(NamedTuple):
     """A header section and what it says about framing."""
 
     headers: Headers

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ..access import Identity, PathRule
 from ..catalogue import Endpoint
@@ -21,8 +20,7 @@ from .wording import shown
 Check = Callable[[BoundPolicy], Iterator[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class LintWarning:
+class LintWarning(NamedTuple):
     code: str
     message: str
     level: Literal["warning", "note"] = "warning"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from ..catalogue import Endpoint
 from ..guards.globs import compile_glob, has_glob
@@ -30,8 +30,7 @@ class Kind(IntEnum):
     EXACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(NamedTuple):
     """One selector, ready to be asked. `matches` never raises and costs time linear in the id."""
 
     text: str

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from .wake import Wake
 
@@ -49,8 +50,7 @@ class Chunk:
             return whole.decode(errors="replace"), True
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """Bytes `start` to `end` of a stream are gone."""
 
     stream: int
@@ -58,8 +58,7 @@ class Gap:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Bytes of one stream, from `offset` on."""
 
     stream: int

@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..messages import Refusal
 
@@ -16,8 +15,7 @@ _FEW = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _DESCRIPTORS = "/proc/self/fd"
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """What to start, fully judged: the program's path, the caller's words, an open working directory."""
 
     program: str
@@ -30,8 +28,7 @@ class Launch:
     capture: bool = True  # pipes for the output; else it is dropped
 
 
-@dataclass(frozen=True, slots=True)
-class Pipes:
+class Pipes(NamedTuple):
     """Our ends, -1 where there is none."""
 
     stdin: int
@@ -103,6 +100,8 @@ def _spooled(data: bytes) -> int:
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("stdin")
     else:
+        import tempfile  # not needed on Linux
+
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
     try:
