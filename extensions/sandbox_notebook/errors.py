@@ -28,6 +28,7 @@ _HINTS = {
     "env_var_denied": "leave the variable out",
     "signal_not_allowed": "%sandbox caps {endpoint} lists the signals that may be sent",
     "not_found": "%sandbox ls shows what is there",
+    "program_not_found": "check its name; cd, export and other words of a shell need %%sandbox run --lang bash",
     "missing_scope": "%sandbox caps tells what this identity may do",
     "endpoint_disabled": "%sandbox caps tells what is on in this sandbox",
     "not_implemented": "%sandbox caps lists what this server offers",
@@ -36,6 +37,8 @@ _HINTS = {
     "no_space": "%sandbox ls -l shows what lies there; delete something first",
     "too_many_processes": "%sandbox ps shows them, %sandbox kill ends one",
 }
+
+_RUN = ("shell", "shell_stream", "process_start")
 
 # Bold and no colour: front ends put errors on a ground of their own, on which red cannot be read.
 _BOLD, _OFF = "\x1b[1m", "\x1b[0m"
@@ -121,5 +124,6 @@ def _facts(error: ServerAPIError) -> list[str]:
 
 
 def _hint(error: ServerAPIError) -> str:
-    hint = _HINTS.get(error.code, "")
+    reason = "program_not_found" if error.code == "not_found" and error.endpoint in _RUN else error.code
+    hint = _HINTS.get(reason, "")
     return hint.format(endpoint=error.endpoint) if hint else error.hint

@@ -24,6 +24,7 @@ class LiveText:
     """One stream of one command."""
 
     def __init__(self, sink: Sink, *, max_lines: int, flush: bool = False) -> None:
+        self.empty = True
         self._sink = sink
         self._flush = flush
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -35,6 +36,7 @@ class LiveText:
         self._fresh_line = True
 
     def feed(self, data: bytes | str) -> None:
+        self.empty = self.empty and not data
         text = data if isinstance(data, str) else self._decoder.decode(data)
         if text:
             self._take(text)

@@ -73,8 +73,12 @@ class Rows(Shown, Sequence[T], Generic[T]):
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame, one row per item."""
-        import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
+        try:
+            import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        except ModuleNotFoundError as error:
+            if error.name != "pandas":
+                raise
+            raise ModuleNotFoundError("to_pandas() needs pandas: %pip install pandas", name="pandas") from None
         return pandas.DataFrame([self._record(item) for item in self._items])
 
 

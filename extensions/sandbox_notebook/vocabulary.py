@@ -55,7 +55,9 @@ def _files() -> tuple[Command, ...]:
         ),
         Command(
             "download", "bring files back", "%sandbox download out/plot.svg",
-            (_OVERWRITE, _VERIFY, _IN),
+            (
+                Option("--to", "directory on this side", "DIR", offers="local"), _OVERWRITE, _VERIFY, _IN,
+            ),
             (
                 Argument("remote", "path in the sandbox", offers="remote"),
                 Argument("local", "where to on this side; default: its own name here", True, offers="local"),

@@ -49,6 +49,13 @@ def lines(error: Exception, magic: str = "%sandbox") -> list[str]:
             ['no file "x"', "  %sandbox ls shows what is there"],
         ),
         (
+            NotFoundError('program "nope" was not found', error_code="not_found", endpoint="shell_stream"),
+            [
+                'program "nope" was not found',
+                "  check its name; cd, export and other words of a shell need %%sandbox run --lang bash",
+            ],
+        ),
+        (
             PayloadTooLargeError("too large", error_code="payload_too_large", endpoint="files_upload_stream"),
             ["too large", "  %sandbox caps files_upload_stream tells the limit"],
         ),

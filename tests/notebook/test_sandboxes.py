@@ -161,6 +161,26 @@ def test_a_missing_file_offers_the_nearest_name(started: Run, here: Path) -> Non
     assert failure(started("%sandbox upload dta.csv")) == ('no file "dta.csv" on this side', "did you mean data.csv?")
 
 
+def test_a_name_with_blanks_and_no_quotes_is_told_how_to_quote(started: Run, here: Path) -> None:
+    (here / "Übersicht 2024 (neu).csv").touch()
+    (here / "x.csv").touch()
+    message, hint = failure(started("%sandbox upload x.csv Übersicht 2024 (neu).csv x.csv"))
+    assert message == 'no file "Übersicht" on this side'
+    assert hint == "a name with blanks needs quotes: 'Übersicht 2024 (neu).csv'"
+    assert started("%sandbox upload 'Übersicht 2024 (neu).csv'").error is None
+
+
+def test_both_directions_take_a_directory_by_to(started: Run, here: Path) -> None:
+    (here / "x y.csv").write_text("1")
+    started("%sandbox upload 'x y.csv' --to in")
+    assert started("%sandbox download 'in/x y.csv' --to back").error is None
+    assert (here / "back/x y.csv").read_text() == "1"
+    assert started("%sandbox download in --to back").error is None
+    assert (here / "back/in/x y.csv").read_text() == "1"
+    assert started("%sandbox download in --to back").error is None
+    assert failure(started("%sandbox download in there --to back"))[0] == '"there" and --to both say where to'
+
+
 def test_what_we_put_there_ourselves_may_be_replaced(started: Run, here: Path) -> None:
     for content in ("one", "three"):
         (here / "x.txt").write_text(content)
@@ -223,9 +243,7 @@ def test_listings_are_text_that_stays_the_same_and_objects(started: Run) -> None
     long = started("%sandbox ls -l").text.splitlines()
     assert long[0].split() == ["mode", "name", "size", "modified"]
     assert long[2].startswith("drwx") and long[4].startswith("lrwx")
-    assert (
-        started("x = %sandbox ls d\nx.to_pandas if not len(x) else None\nrepr(x)").result == "'nothing there'" or True
-    )
+    assert started("x = %sandbox ls d\nrepr(x)").result == "nothing there"
     assert started("[e.name for e in get_ipython().run_line_magic('sandbox', 'ls')]").result[1:3] == ["d", "f"]
 
 
@@ -240,6 +258,13 @@ def test_a_listing_becomes_a_data_frame(started: Run, here: Path, monkeypatch: p
     assert [(row["name"], row["size"], row["kind"]) for row in frame] == [("x.txt", 5, "file")]
     frame = started("x = %sandbox list\nx.to_pandas()").result
     assert isinstance(frame, list) and frame[0]["name"] == "local"
+
+
+def test_without_pandas_a_frame_is_an_error_that_names_it(started: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    error = started("x = %sandbox ls\nx.to_pandas()").error
+    assert isinstance(error, ModuleNotFoundError) and error.name == "pandas"
+    assert str(error) == "to_pandas() needs pandas: %pip install pandas"
 
 
 def test_where_nobody_may_look_what_we_remember_decides(run: Run, here: Path) -> None:
@@ -465,6 +490,13 @@ def test_following_ends_with_the_process(started: Run) -> None:
     done = started("%sandbox logs -f 1")
     assert (done.stdout, done.stderr) == ("0\n1\n2\n", "bad\n")
     assert started("%sandbox logs 1").stdout == "0\n1\n2\n"
+
+
+def test_a_log_without_a_word_says_so(started: Run) -> None:
+    started("%sandbox run --bg sleep 600")
+    assert started("%sandbox logs").text == "1 (sleep 600) has written nothing so far"
+    started("%sandbox run --bg true")
+    assert started("%sandbox logs -f").text == "2 (true) has written nothing"
 
 
 def test_a_process_that_ignores_the_signal_is_told(started: Run) -> None:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 def download(call: Invocation) -> Outcome:
     remote = call.parsed.text("remote")
     name = posixpath.basename(posixpath.normpath(remote))
-    local = os.path.expanduser(call.parsed.text("local") or ".")
+    local, into = call.parsed.text("local"), call.parsed.text("to")
+    if local and into:
+        raise Mistake(f'"{local}" and --to both say where to', "%sandbox download out/plot.svg --to plots")
+    local = os.path.expanduser(os.path.join(into, "") if into else local or ".")
     target = os.path.normpath(os.path.join(local, name) if os.path.isdir(local) or local.endswith(os.sep) else local)
     asked = call.settings.confirm_overwrite and not call.parsed.flag("overwrite")
     strangers = [path for path in _files(target) if not _ours(call.session, path)] if asked else []

@@ -53,7 +53,12 @@ def logs(call: Invocation) -> Outcome:
     finally:
         out.close()
         err.close()
-    return Outcome(process)
+    if not (out.empty and err.empty):
+        return Outcome(process)
+    name = f"{entry.number(key(process.info))} ({shortened(title(entry, process.info))})"
+    return Outcome(
+        process, Notice(f"{name} has written nothing{' so far' if process.info.running else ''}", good=False)
+    )
 
 
 def kill(call: Invocation) -> Outcome:

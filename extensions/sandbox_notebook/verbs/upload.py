@@ -31,7 +31,8 @@ _COMPARED = 16 << 20
 
 def upload(call: Invocation) -> Outcome:
     entry = call.entry()
-    sources = [found for pattern in call.parsed.many("path") for found in _found(pattern)]
+    patterns = call.parsed.many("path")
+    sources = [found for place, pattern in enumerate(patterns) for found in _found(pattern, patterns[place:])]
     receipts = [_one(call, entry, source) for source in sources]
     rows = [
         row(source, entry.relative(receipt.path), receipt) for source, receipt in zip(sources, receipts, strict=True)
@@ -40,14 +41,17 @@ def upload(call: Invocation) -> Outcome:
     return Outcome(receipts[0] if len(receipts) == 1 else receipts, shown)
 
 
-def _found(pattern: str) -> list[str]:
-    """The files a pattern stands for. A name that exists is itself, whatever characters it has."""
+def _found(pattern: str, words: list[str]) -> list[str]:
+    """The files a pattern, the first of these words, stands for. A name that exists is itself, whatever is in it."""
     path = os.path.expanduser(pattern)
     if os.path.lexists(path):
         return [path]
     found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else []
     if found:
         return found
+    for length in range(len(words), 1, -1):
+        if os.path.lexists(os.path.expanduser(whole := " ".join(words[:length]))):
+            raise Mistake(f'no file "{pattern}" on this side', f"a name with blanks needs quotes: {quote(whole)}")
     directory, name = os.path.split(path)
     there = os.listdir(directory or ".") if os.path.isdir(directory or ".") else []
     near = nearest(name, there)
