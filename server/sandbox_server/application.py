@@ -137,7 +137,7 @@ class Application:
         exchange.leave = self._limits.enter(grant)
         handler = self._handlers.get(endpoint.id)
         if handler is None:
-            raise Refusal("not_implemented", f"this server does not offer '{endpoint.id}' yet")
+            raise Refusal("not_implemented", f'this server does not offer "{endpoint.id}" yet')
         call = exchange.call = Call(request, grant, self._services, exchange.deferred, inline=inline)
         values = arguments.bind(call, in_path)
         return handler(call, **values)

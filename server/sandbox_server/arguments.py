@@ -18,7 +18,7 @@ from .call import Call
 from .catalogue import Endpoint, Field
 from .guards.commands import split_command
 from .guards.paths import Location
-from .messages import JSON_TYPE, OCTETS_TYPE, Refusal, Request
+from .messages import JSON_TYPE, OCTETS_TYPE, Refusal, Request, quoted
 from .services import restricts_commands
 
 _TRUE = frozenset({"true", "yes", "1"})
@@ -63,7 +63,9 @@ def query_of(request: Request) -> dict[str, str]:
     query: dict[str, str] = {}
     for name, value in request.query:
         if name in query:
-            raise Refusal("duplicate_parameter", f"query parameter '{name[:64]}' is given more than once; send it once")
+            raise Refusal(
+                "duplicate_parameter", f"query parameter {quoted(name, 64)} is given more than once; send it once"
+            )
         query[name] = value
     return {name: value for name, value in query.items() if value}
 
@@ -90,7 +92,7 @@ def _body_of(endpoint: Endpoint, call: Call) -> Mapping[str, Any]:
     kind = media_type(request)
     if kind and kind != "application/json":
         offered = "application/json" + (f" or {OCTETS_TYPE}" if endpoint.raw_upload else "")
-        raise Refusal("unsupported_media_type", f"content type '{kind[:64]}' is not accepted here; send {offered}")
+        raise Refusal("unsupported_media_type", f"content type {quoted(kind, 64)} is not accepted here; send {offered}")
     return parse_object(request.body.read())
 
 
@@ -145,14 +147,14 @@ def _has_surrogate(value: Any) -> bool:
 
 
 def _invalid(field: Field, expected: str) -> Refusal:
-    return Refusal("invalid_argument", f"'{field.name}' must be {expected}", field=field.name)
+    return Refusal("invalid_argument", f'"{field.name}" must be {expected}', field=field.name)
 
 
 def _parse(field: Field, raw: Any, in_query: bool) -> Any:
     """The shape only: text is text, numbers are numbers. None stands for an absent optional value."""
     if raw is None:
         if field.required:
-            raise Refusal("invalid_argument", f"'{field.name}' is required", field=field.name)
+            raise Refusal("invalid_argument", f'"{field.name}" is required', field=field.name)
         return field.default
     return _PARSERS[field.kind](field, raw, in_query)
 

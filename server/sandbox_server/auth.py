@@ -42,7 +42,7 @@ class Authenticator:
             return self._anonymous
         if not presented:
             if self._anonymous is None:
-                raise _unauthorized("a token is needed; send 'Authorization: Bearer TOKEN'")
+                raise _unauthorized('a token is needed; send "Authorization: Bearer TOKEN"')
             return self._anonymous
         digest = hashlib.sha256(presented.pop().encode("latin-1", "replace")).digest()  # the bytes as they came
         found: Identity | None = None

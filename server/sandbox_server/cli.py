@@ -139,7 +139,7 @@ def _seconds(text: str) -> float:
 def _directories(text: str) -> tuple[str, ...]:
     directories = tuple(part for part in text.split(":") if part.startswith("/"))
     if not directories:
-        raise argparse.ArgumentTypeError(f"'{text}' names no absolute directory")
+        raise argparse.ArgumentTypeError(f'"{text}" names no absolute directory')
     return directories
 
 

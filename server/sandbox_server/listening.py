@@ -13,6 +13,7 @@ import socket
 import stat
 from collections.abc import Iterator
 
+from .messages import quoted
 from .settings import ConfigurationError, Settings
 
 _BACKLOG = 1024
@@ -31,7 +32,7 @@ class Listeners:
         try:
             for number in settings.listen_fds:
                 if any(number == each.fileno() for each in self.sockets):
-                    raise ConfigurationError(f"--listen-fd '{number}' is given twice")
+                    raise ConfigurationError(f"--listen-fd {number} is given twice")
                 self.sockets.append(_inherited(number))
             self.inherited_hosts = [each.getsockname()[0] for each in self.sockets if each.family != socket.AF_UNIX]
             if settings.unix_socket is not None:
@@ -96,7 +97,7 @@ def _inherited(number: int) -> socket.socket:
             return listener
         listener.detach()
     raise ConfigurationError(
-        f"--listen-fd '{number}' is no listening unix or TCP socket; "
+        f"--listen-fd {number} is no listening unix or TCP socket; "
         "bind it, listen on it, and let this process inherit it under that number"
     )
 
@@ -115,11 +116,13 @@ def _clear(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise ConfigurationError(f"'{path}' exists and is no socket; choose another --unix-socket path")
+        raise ConfigurationError(f"{quoted(path)} exists and is no socket; choose another --unix-socket path")
     with socket.socket(socket.AF_UNIX) as probe:
         answer = probe.connect_ex(path)
     if answer not in (errno.ECONNREFUSED, errno.ENOENT):  # refused: nobody listens on it any more
-        raise ConfigurationError(f"another server listens on '{path}'; stop it or choose another --unix-socket path")
+        raise ConfigurationError(
+            f"another server listens on {quoted(path)}; stop it or choose another --unix-socket path"
+        )
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -131,7 +134,7 @@ def _said(where: str) -> Iterator[None]:
         yield
     except OSError as error:
         # Python's own complaint, such as a path too long for a socket, has no number and no strerror.
-        raise ConfigurationError(f"cannot listen on '{where}': {error.strerror or error}") from None
+        raise ConfigurationError(f"cannot listen on {quoted(where)}: {error.strerror or error}") from None
 
 
 def _address(listener: socket.socket) -> str:

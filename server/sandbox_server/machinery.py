@@ -13,6 +13,7 @@ from .catalogue import builtin
 from .guards.environment import EnvGuard
 from .guards.paths import PathGuards
 from .handlers import HANDLERS
+from .messages import quoted
 from .policy import BoundPolicy
 from .process.table import ProcessTable
 from .services import Services
@@ -66,7 +67,7 @@ class Machinery:
 def _path_guards(policy: BoundPolicy) -> PathGuards:
     base_dir = policy.base_dir
     if not os.path.isdir(base_dir):
-        raise ConfigurationError(f"base directory '{base_dir}' does not exist; create it or pass --base-dir DIR")
+        raise ConfigurationError(f"base directory {quoted(base_dir)} does not exist; create it or pass --base-dir DIR")
     guards = PathGuards(base_dir)
     # Every allowed directory is opened now, before anybody could put a link in the place of one.
     own = (token.identity.paths for token in policy.tokens)
@@ -80,7 +81,9 @@ def _audit_log(file: str | None, most_bytes: int | None) -> AuditLog:
     try:
         return AuditLog(file, most_bytes=most_bytes)
     except OSError as error:
-        raise ConfigurationError(f"cannot write the audit file '{file}': {error.strerror}; choose another") from None
+        raise ConfigurationError(
+            f"cannot write the audit file {quoted(file)}: {error.strerror}; choose another"
+        ) from None
 
 
 def _without(environ: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:

@@ -131,6 +131,12 @@ def json_response(value: Mapping[str, Any], status: int = 200) -> Response:
     return Response(status, payload, [("Content-Type", JSON_TYPE)])
 
 
+def quoted(value: object, most: int = 200) -> str:
+    """An untrusted value as a refusal shows it: in double quotes, cut where it is longer than `most` characters."""
+    text = str(value)
+    return f'"{text}"' if len(text) <= most else f'"{text[:most]}…"'
+
+
 class Reason(NamedTuple):
     """What a refusal code stands for on the wire."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .catalogue import builtin
+from .messages import quoted
 from .policy import BoundPolicy, ServerPolicy
 from .services import PROGRAM_PATH
 
@@ -72,7 +73,7 @@ def check_reach(host: str, policy: BoundPolicy) -> None:
     """Anonymous callers only where no other machine and no web page can reach. Raises `ClosedByDefault`."""
     if policy.anonymous is not None and not _is_loopback(host):
         raise ClosedByDefault(
-            f"anonymous access on '{host}' would be open to the network; "
+            f"anonymous access on {quoted(host)} would be open to the network; "
             "bind to 127.0.0.1 or a unix socket, or configure tokens instead"
         )
 

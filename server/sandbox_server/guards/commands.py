@@ -6,12 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..messages import Refusal
+from ..messages import Refusal, quoted
 from .encoding import encodable
 from .paths import PathGuard
 from .patterns import CommandPattern, expand_flags
 from .programs import Program, SearchPath
-from .wording import quoted
 from .words import split
 
 MOST_ARGUMENTS = 256

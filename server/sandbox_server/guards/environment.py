@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from ..messages import Refusal
+from ..messages import Refusal, quoted
 from .encoding import encodable
-from .wording import quoted
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -52,7 +51,7 @@ def _shaped(raw: object) -> dict[str, str]:
         raise Refusal("env_invalid", "variables are an object that maps names to text")
     for name, value in raw.items():
         if not isinstance(name, str) or not _NAME.match(name):
-            raise Refusal("env_invalid", f"{quoted(str(name))} is no variable name; use letters, digits and _")
+            raise Refusal("env_invalid", f"{quoted(name)} is no variable name; use letters, digits and _")
         if not isinstance(value, str) or "\0" in value or not encodable(value):
             raise Refusal("env_invalid", f"the value of {quoted(name)} must be text without NUL")
     return dict(raw)

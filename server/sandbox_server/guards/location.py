@@ -11,13 +11,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..access import Op
-from ..messages import Refusal
+from ..messages import Refusal, quoted
 from .door import HERE
 from .listing import look_at, names_as_read
 from .replace import Replacement
 from .root import Root
 from .tree import move_entry, remove_entry
-from .wording import quoted
 
 if TYPE_CHECKING:
     from .paths import PathGuard

@@ -13,7 +13,7 @@ from contextlib import suppress
 from threading import Lock
 
 from ..access import Op, PathRule
-from ..messages import Refusal
+from ..messages import Refusal, quoted
 from .door import HERE, Door
 from .encoding import encodable
 from .globs import DenyRules
@@ -24,7 +24,6 @@ from .replace import Replacement
 from .root import Root
 from .tree import each_directory, is_directory, remove_stale_part
 from .walk import Found, walk
-from .wording import quoted
 
 __all__ = ["Location", "PathGuard", "PathGuards", "Replacement"]
 

@@ -8,9 +8,8 @@ import stat
 from contextlib import suppress
 from types import TracebackType
 
-from ..messages import Refusal
+from ..messages import Refusal, quoted
 from .parts import hold_part, new_part_name
-from .wording import quoted
 
 _CANNOT_RENAME = (errno.EXDEV, errno.EPERM, errno.EBUSY)  # for example a file that is a mount point
 _CANNOT_LINK = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)  # a file system without hard links

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 
-from ..messages import Refusal
+from ..messages import Refusal, quoted
 from .door import HERE
 from .parts import hold_part, is_stale, new_part_name
 from .replace import copy_content
@@ -221,7 +221,7 @@ def _copy_other(source: int, name: str, target: int, new_name: str) -> None:
         os.symlink(os.readlink(name, dir_fd=source), new_name, dir_fd=target)
         return
     if not stat.S_ISREG(kind):
-        raise Refusal("conflict", f'"{name}" is a pipe, socket or device and cannot move to another file system')
+        raise Refusal("conflict", f"{quoted(name)} is a pipe, socket or device and cannot move to another file system")
     origin = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=source)
     try:
         copy = os.open(new_name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=target)

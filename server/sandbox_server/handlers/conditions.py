@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
-from ..messages import Headers, Refusal
+from ..messages import Headers, Refusal, quoted
 
 _RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)")
 _BEYOND = 1 << 62  # larger than any file
@@ -62,7 +62,9 @@ def byte_range(headers: Headers, etag: str, size: int) -> tuple[int, int] | None
             return None
         length = min(last, size - 1) - first + 1
     if length <= 0:
-        refusal = Refusal("range_not_satisfiable", f"range '{asked[:64]}' lies outside the {size} bytes of the file")
+        refusal = Refusal(
+            "range_not_satisfiable", f"range {quoted(asked, 64)} lies outside the {size} bytes of the file"
+        )
         refusal.headers.append(("Content-Range", f"bytes */{size}"))
         raise refusal
     return first, length

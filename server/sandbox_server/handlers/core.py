@@ -8,7 +8,7 @@ from .._version import __version__
 from ..access import OPS, Grant
 from ..call import Call
 from ..catalogue import GROUPS, Endpoint
-from ..messages import JSON_TYPE, Refusal, Response, json_response
+from ..messages import JSON_TYPE, Refusal, Response, json_response, quoted
 from ..services import Services
 
 API_VERSION = 2
@@ -33,7 +33,7 @@ def capabilities(call: Call) -> Response:
     }
     warnings = []
     if services.has_tokens and "*" in identity.scopes:
-        warnings.append(f"identity '{identity.id}' holds every scope ('*'); give agents narrower ones")
+        warnings.append(f'identity {quoted(identity.id)} holds every scope ("*"); give agents narrower ones')
     return json_response(
         {
             "api_version": API_VERSION,
@@ -101,11 +101,11 @@ def _paths(services: Services, grant: Grant) -> dict[str, Any]:
 def capabilities_check(call: Call, *, endpoint: str, path: Any, paths: Any, op: str | None) -> Response:
     """Would this call be admitted? Decided from the policy alone; the file system is not touched."""
     if path is not None and not isinstance(path, str):
-        raise Refusal("invalid_argument", "'path' must be text", field="path")
+        raise Refusal("invalid_argument", '"path" must be text', field="path")
     if paths is not None and not (isinstance(paths, list) and all(isinstance(p, str) for p in paths)):
-        raise Refusal("invalid_argument", "'paths' must be a list of texts", field="paths")
+        raise Refusal("invalid_argument", '"paths" must be a list of texts', field="paths")
     if op is not None and op not in OPS:
-        raise Refusal("invalid_argument", f"'op' must be one of {', '.join(OPS)}", field="op")
+        raise Refusal("invalid_argument", f'"op" must be one of {", ".join(OPS)}', field="op")
     services = call.services
     probed = ([path] if path is not None else []) + (paths or [])
     decision = services.rules.explain(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from json.encoder import encode_basestring_ascii as _quoted
+from json.encoder import encode_basestring_ascii as json_text
 
 from ..call import Call
 from ..guards.paths import Location
-from ..messages import JSON_TYPE, Refusal, Response, json_response
+from ..messages import JSON_TYPE, Refusal, Response, json_response, quoted
 from .download import files_download_stream
 from .listing import files_list
 from .metadata import etag_of, iso_time, kind_of, octal, type_of
@@ -22,16 +22,16 @@ def files_stat(call: Call, *, path: Location, follow: bool) -> Response:
         facts = path.stat()
     except FileNotFoundError:
         return json_response({**_NOTHING, "name": path.name, "path": path.path, **linked})
-    mode, name, place = facts.st_mode, _quoted(path.name), _quoted(path.path)
+    mode, name, place = facts.st_mode, json_text(path.name), json_text(path.path)
     # Formatted by hand: this is the most frequent question, and json.dumps would cost a third of the answer.
     body = (
         f'{{"name":{name},"path":{place},"type":"{type_of(mode)}","size":{facts.st_size}'
         f',"permissions":"{mode & 0o777:03o}","modified":"{iso_time(facts.st_mtime_ns)}"'
         f',"accessed":"{iso_time(facts.st_atime_ns)}","created":"{iso_time(facts.st_ctime_ns)}","exists":true'
         f',"kind":"{kind_of(mode)}","mode":"{octal(mode)}","uid":{facts.st_uid},"gid":{facts.st_gid}'
-        f',"mtime_ns":"{facts.st_mtime_ns}","etag":{_quoted(etag_of(facts))}'
+        f',"mtime_ns":"{facts.st_mtime_ns}","etag":{json_text(etag_of(facts))}'
         f',"is_symlink":{"false" if target is None else "true"}'
-        f',"link_target":{"null" if target is None else _quoted(target)}}}'
+        f',"link_target":{"null" if target is None else json_text(target)}}}'
     )
     return Response(200, body.encode("ascii"), [("Content-Type", JSON_TYPE)])
 
@@ -75,7 +75,7 @@ def files_move(call: Call, *, source: Location, destination: Location) -> Respon
 
 def _demand(path: Location) -> None:
     if path.missing:
-        raise Refusal("not_found", f"no file or directory '{path.path}'")
+        raise Refusal("not_found", f"no file or directory at {quoted(path.path)}; check the path")
 
 
 FILE_HANDLERS: Mapping[str, Callable[..., Response]] = {

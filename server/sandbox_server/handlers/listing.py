@@ -14,11 +14,11 @@ import stat
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from json.encoder import encode_basestring_ascii as quoted
+from json.encoder import encode_basestring_ascii as json_text
 
 from ..call import Call
 from ..guards.paths import Location
-from ..messages import JSON_TYPE, Refusal, Response
+from ..messages import JSON_TYPE, Refusal, Response, quoted
 from .metadata import iso_time, kind_of, octal, second_text, type_of
 
 _FIRST_BLOCK, _BLOCK = 200, 1000  # entries
@@ -38,9 +38,9 @@ def files_list(
 ) -> Response:
     """Entries of a directory, each with its path relative to it; ``next`` is the cursor of the page after this one."""
     if order not in ("name", "none"):
-        raise Refusal("invalid_argument", f"order '{order[:16]}' must be name or none", field="order")
+        raise Refusal("invalid_argument", f'"order" must be "name" or "none", not {quoted(order, 16)}', field="order")
     if cursor and order == "none":
-        raise Refusal("invalid_argument", "a cursor needs an order; leave out order=none", field="cursor")
+        raise Refusal("invalid_argument", 'a cursor needs an order; leave out "order"', field="cursor")
     most = _at_most(max_entries, call.grant.size("max_entries"), _ENTRIES)
     depth = _depth(call, max_depth) if recursive else 1
     found = _walk(path, depth, order == "name", _after(cursor))
@@ -72,7 +72,7 @@ def _after(cursor: str) -> list[str]:
         path = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
         return os.fsdecode(path).split("/") if path else []
     except (binascii.Error, ValueError):
-        raise Refusal("invalid_argument", "'cursor' must be the 'next' of an earlier answer", field="cursor") from None
+        raise Refusal("invalid_argument", '"cursor" must be the "next" of an earlier answer', field="cursor") from None
 
 
 def _cursor(path: str) -> str:
@@ -172,7 +172,7 @@ class _Rows:
     def text(self, block: list[_Found]) -> str:
         """JSON objects with commas between them. One loop without calls: a large listing spends its time here."""
         texts = []
-        seconds, quote = self._seconds, quoted
+        seconds, quote = self._seconds, json_text
         about, last_mode, last_uid, last_gid = "", -1, -1, -1
         for prefix, name, facts, target in block:
             quoted_name = quote(name)
@@ -208,7 +208,7 @@ class _Rows:
     def _owner(self, uid: int) -> str:
         if uid not in self._owners:
             try:
-                self._owners[uid] = quoted(pwd.getpwuid(uid).pw_name)
+                self._owners[uid] = json_text(pwd.getpwuid(uid).pw_name)
             except KeyError:
                 self._owners[uid] = "null"
         return self._owners[uid]

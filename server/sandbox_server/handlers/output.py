@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from .. import streams
 from ..call import Call
-from ..messages import FRAMES_TYPE, Aborted, Peer, Refusal, Response, json_response
+from ..messages import FRAMES_TYPE, Aborted, Peer, Refusal, Response, json_response, quoted
 from ..process.background import HELD_AFTER, Background
 from ..process.pipes import GONE
 from ..process.ring import NAMES, STDERR, STDOUT, Cursor, Gap, Ring
@@ -35,7 +35,9 @@ def process_output(
     record = call.services.processes.find(pid, call.grant.identity.id)
     ring = record.ring
     if ring is None:
-        raise Refusal("conflict", f"the output of process '{pid}' is not kept; start it with \"capture_output\": true")
+        raise Refusal(
+            "conflict", f'the output of process {quoted(pid)} is not kept; start it with "capture_output": true'
+        )
     patience = min(wait, _LONGEST_WAIT) if wait > 0 else 0.0
     peer = call.request.peer
     if call.accepts(FRAMES_TYPE):
@@ -43,7 +45,7 @@ def process_output(
         body = _frames(record, ring, cursor, peer, None if follow else patience, Digests(wanted=digest))
         return stream_response(FRAMES_TYPE, body)
     if follow:
-        raise Refusal("invalid_argument", f"'follow' needs the header 'Accept: {FRAMES_TYPE}'", field="follow")
+        raise Refusal("invalid_argument", f'"follow" needs the header "Accept: {FRAMES_TYPE}"', field="follow")
     return _chunks(record, ring, max(0, since), peer, patience)
 
 

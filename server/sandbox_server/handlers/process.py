@@ -10,7 +10,7 @@ from typing import Any
 from ..call import Call
 from ..guards.commands import Command
 from ..guards.paths import Location
-from ..messages import Refusal, Response, json_response
+from ..messages import Refusal, Response, json_response, quoted
 from ..process.background import Background
 from ..process.table import CEILING
 from .output import process_output
@@ -68,16 +68,16 @@ def process_signal(call: Call, *, pid: str, signal: int) -> Response:
         raise Refusal("forbidden", "the server and the first process are not signalled")
     record = _own(call, pid)
     if not _deliver(record, signal):
-        raise Refusal("process_not_found", f"process '{pid}' has ended")
+        raise Refusal("process_not_found", f"process {quoted(pid)} has ended")
     return json_response({"id": record.id, "pid": record.pid, "signal": signal})
 
 
 def process_stdin(call: Call, *, pid: str, data: str | None, data_base64: bytes | None, eof: bool) -> Response:
     if data is None and data_base64 is None and not eof:
-        raise Refusal("invalid_argument", "nothing to write: send 'data', 'data_base64' or 'eof'", field="data")
+        raise Refusal("invalid_argument", 'nothing to write; send "data", "data_base64" or "eof"', field="data")
     record = _own(call, pid)
     if record.inlet is None:
-        raise Refusal("conflict", f"process '{pid}' has no standard input; start it with \"stdin\": true")
+        raise Refusal("conflict", f'process {quoted(pid)} has no standard input; start it with "stdin": true')
     payload = data_base64 if data_base64 is not None else (data or "").encode()
     record.inlet.write(payload, eof=eof, peer=call.request.peer, patience=_STDIN_PATIENCE)
     return json_response({"id": record.id, "pid": record.pid, "written": len(payload), "closed": eof})

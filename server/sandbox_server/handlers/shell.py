@@ -45,7 +45,7 @@ def shell(
     if run.child.cause == "timeout":
         raise Refusal(
             "timeout",
-            f"the command was killed because it took longer than {seconds:g} seconds; pass a larger 'timeout'",
+            f'the command was killed because it took longer than {seconds:g} seconds; pass a larger "timeout"',
             **output,
             **{"truncated": False, **flags},
         )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from ..call import Call
 from ..guards.commands import Command
 from ..guards.paths import Location
-from ..messages import Refusal
+from ..messages import Refusal, quoted
 from ..process.spawn import Launch
 
 #: How long a command may take when the caller does not say, in seconds.
@@ -31,7 +31,7 @@ def launching(
     """What to start; its working directory is open only inside the block."""
     if not command.program:
         name = command.argv[0][:200]
-        raise Refusal("not_found", f"program '{name}' was not found where programs are looked up", program=name)
+        raise Refusal("not_found", f"program {quoted(name)} was not found where programs are looked up", program=name)
     if cwd is None:
         cwd = call.services.default_cwd(call.grant)
         call.defer(cwd.close)
@@ -64,4 +64,6 @@ def _enter(cwd: Location) -> int:
     except Refusal as refusal:
         if refusal.code != "not_found":
             raise
-        raise Refusal("invalid_argument", f"working directory '{cwd.path}' is not a directory", field="cwd") from None
+        raise Refusal(
+            "invalid_argument", f"working directory {quoted(cwd.path)} is not a directory", field="cwd"
+        ) from None

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ..call import Call
 from ..guards.paths import Location
-from ..messages import Body, Refusal, Response, json_response
+from ..messages import Body, Refusal, Response, json_response, quoted
 from .conditions import demand_match, demands_absence, matches_none, repr_digest, wants_sha256
 from .metadata import etag_of, octal
 
@@ -44,7 +44,7 @@ def files_upload_stream(
     if content is None and not call.raw:
         raise Refusal(
             "invalid_argument",
-            "'content_base64' is required; or send the content itself as application/octet-stream",
+            '"content_base64" is required; or send the content itself as application/octet-stream',
             field="content_base64",
         )
     length = call.request.body.length if content is None else len(content)
@@ -54,7 +54,7 @@ def files_upload_stream(
     fresh = demands_absence(call.request.headers)
     replacing = not fresh and overwrite is not False and call.grant.params.get("overwrite") is not False
     if old is not None and not replacing:
-        raise Refusal("file_exists", f"'{path.path}' exists and may not be overwritten")
+        raise Refusal("file_exists", f"{quoted(path.path)} exists and may not be overwritten")
 
     digest = hashlib.sha256() if wants_sha256(call.request.headers) else None
     try:
@@ -119,21 +119,25 @@ def judge_extension(call: Call, name: str) -> None:
     params = call.grant.params
     allowed = params.get("allow_extensions")
     if suffix in params.get("deny_extensions", ()) or (allowed and suffix not in allowed):
-        expected = f"; allowed are {', '.join(allowed)}" if allowed else ""
-        raise Refusal("extension_not_allowed", f"files ending in '{suffix}' may not be written here{expected}")
+        expected = f"; allowed are {', '.join(map(quoted, allowed))}" if allowed else ""
+        raise Refusal("extension_not_allowed", f"files ending in {quoted(suffix)} may not be written here{expected}")
 
 
 def _permission_bits(mode: str) -> int | None:
     if not mode:
         return None
     if not _MODE.fullmatch(mode):
-        raise Refusal("invalid_argument", f"mode '{mode[:16]}' must be three octal digits such as 644", field="mode")
+        raise Refusal(
+            "invalid_argument", f'"mode" must be three octal digits such as "644", not {quoted(mode, 16)}', field="mode"
+        )
     return int(mode, 8)
 
 
 def _check_time(mtime: float | None) -> None:
     if mtime is not None and not 0 <= mtime <= _LAST_SECOND:
-        raise Refusal("invalid_argument", f"mtime '{mtime}' must be Unix seconds up to {_LAST_SECOND}", field="mtime")
+        raise Refusal(
+            "invalid_argument", f'"mtime" must be Unix seconds up to {_LAST_SECOND}, not {mtime}', field="mtime"
+        )
 
 
 def _check_size(call: Call, length: int) -> None:
@@ -158,7 +162,7 @@ def _check_conditions(call: Call, path: Location, old: os.stat_result | None) ->
 
 
 def _already_there(path: Location) -> Refusal:
-    return Refusal("precondition_failed", f"'{path.path}' exists in a version that If-None-Match excludes")
+    return Refusal("precondition_failed", f"{quoted(path.path)} exists in a version that If-None-Match excludes")
 
 
 def _free_space(descriptor: int) -> int | None:

@@ -222,7 +222,7 @@ class Connection:
             return self._site.handler.handle(request, inline=inline)
         except Exception:
             faults.report("the application")
-            refusal = Refusal("internal_error", "the request failed inside the server, its log says why")
+            refusal = Refusal("internal_error", "the request failed inside the server; its log says why")
             return self._site.handler.refuse(
                 refusal, client=self.client, method=request.method, path=request.path, id=request.id
             )

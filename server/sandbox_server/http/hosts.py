@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 
-from ..messages import Headers, Refusal
+from ..messages import Headers, Refusal, quoted
 from .parser import Fields
 
 
@@ -33,7 +33,7 @@ class HostRules:
             return
         raise Refusal(
             "host_not_allowed",
-            f"host '{host[:100]}' is not served here, use an address or localhost, or start with --allow-host",
+            f"host {quoted(host, 100)} is not served here; use an address or localhost, or start with --allow-host",
         )
 
     def _check_page(self, headers: Headers, host: str | None) -> None:
@@ -46,11 +46,13 @@ class HostRules:
             if len(origins) > 1 or origin not in own:
                 raise Refusal(
                     "origin_not_allowed",
-                    f"origin '{origins[0][:100]}' is another site, start with --allow-origin to accept it",
+                    f"origin {quoted(origins[0], 100)} is another site; start with --allow-origin to accept it",
                 )
         for site in headers.all("sec-fetch-site"):
             if site.lower() not in ("none", "same-origin"):
-                raise Refusal("origin_not_allowed", f"the request comes from a page with Sec-Fetch-Site '{site[:100]}'")
+                raise Refusal(
+                    "origin_not_allowed", f"the request comes from a page with Sec-Fetch-Site {quoted(site, 100)}"
+                )
 
 
 def _name(host: str) -> str:

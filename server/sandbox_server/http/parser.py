@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..messages import Headers, Refusal
+from ..messages import Headers, Refusal, quoted
 from .bounds import HEADER_BYTES, HEADER_FIELDS, REQUEST_LINE_BYTES
 
 Query = tuple[tuple[str, str], ...]
@@ -64,7 +64,7 @@ def _explain(line: str) -> Refusal:
     if not _VERSION.fullmatch(version):
         return _bad("the request line does not end in an HTTP version")
     if version not in ("HTTP/1.1", "HTTP/1.0"):
-        return Refusal("version_not_supported", f"'{version}' is not supported, use HTTP/1.1")
+        return Refusal("version_not_supported", f"{quoted(version)} is not supported; use HTTP/1.1")
     if not _TOKEN.fullmatch(method):
         return _bad("the method is not a token")
     return _bad("the request target is not a path with an optional query in visible ASCII")
@@ -99,7 +99,7 @@ def _decode(text: str) -> str:
 @lru_cache(maxsize=512)
 def _byte(digits: str) -> bytes:
     if not _ESCAPE.fullmatch(digits):
-        raise _bad("the query holds a '%' that two hexadecimal digits do not follow")
+        raise _bad('the query holds a "%" that two hexadecimal digits do not follow')
     return bytes.fromhex(digits)
 
 
@@ -121,7 +121,7 @@ def parse_fields(section: bytes, minor: int) -> Fields:
             lines.append((_field_name(name), value.strip(" \t")))
     headers = Headers(lines)
     if "transfer-encoding" in headers:
-        raise Refusal("unsupported_encoding", "Transfer-Encoding is not accepted, send Content-Length")
+        raise Refusal("unsupported_encoding", "Transfer-Encoding is not accepted; send Content-Length")
     connection = headers["connection"].lower() if "connection" in headers else ""
     tokens = [token.strip() for token in connection.split(",")] if connection else []
     return Fields(

@@ -161,7 +161,7 @@ class Reactor:
             return
         self._park(connection)
         if response is None:
-            raise Refusal("busy", "no thread can be started now, try again")
+            raise Refusal("busy", "no thread can be started now; try again")
         writer.finish(response)
         raise Aborted
 
@@ -254,7 +254,7 @@ class Reactor:
             self._connections.add(connection)
             self._park(connection)
             if crowded:
-                self._refuse(connection, Refusal("busy", "too many connections, try again"))
+                self._refuse(connection, Refusal("busy", "too many connections; try again"))
             else:
                 self._parking.expect(connection, self._now + self._bounds.head_seconds)
         return count
@@ -266,7 +266,7 @@ class Reactor:
             with contextlib.suppress(OSError):
                 sock.recv(_RECEIVE, socket.MSG_DONTWAIT)  # unread bytes would turn the close into a reset
             connection = Connection(self._site, sock, address)
-            _send_now(sock, connection.render_refusal(Refusal("busy", "out of connections, try again")))
+            _send_now(sock, connection.render_refusal(Refusal("busy", "out of connections; try again")))
 
     def _begin_stop(self, grace: float) -> None:
         self._stop_at = min(self._stop_at, self._now + grace)

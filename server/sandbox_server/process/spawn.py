@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..messages import Refusal
+from ..messages import Refusal, quoted
 
 _FEW = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 #: Where a descriptor can be entered as a directory; without it the path is used, which may have been swapped meanwhile.
@@ -122,16 +122,16 @@ def _close(descriptors: list[int]) -> None:
 
 def _refusal(error: OSError, launch: Launch) -> Refusal:
     name = launch.argv[0][:200]
+    program = quoted(name)
     if error.errno in _FEW:
         return Refusal("busy", "out of processes, descriptors or memory; try again")
     if str(error.filename).startswith(_DESCRIPTORS) or error.filename == launch.cwd_path:
-        return Refusal(
-            "invalid_argument", f"'{launch.cwd_path}' cannot be entered as the working directory", field="cwd"
-        )
+        place = quoted(launch.cwd_path)
+        return Refusal("invalid_argument", f"{place} cannot be entered as the working directory", field="cwd")
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-        return Refusal("not_found", f"program '{name}', or the interpreter it names, was not found", program=name)
+        return Refusal("not_found", f"program {program}, or the interpreter it names, was not found", program=name)
     if error.errno in (errno.EACCES, errno.EPERM):
-        return Refusal("forbidden", f"program '{name}' may not be executed", program=name)
+        return Refusal("forbidden", f"program {program} may not be executed", program=name)
     if error.errno == errno.E2BIG:
         return Refusal("command_invalid", "the arguments and variables are larger than the system takes")
-    return Refusal("command_invalid", f"'{name}' is not a program that this system can execute")
+    return Refusal("command_invalid", f"{program} is not a program that this system can execute")

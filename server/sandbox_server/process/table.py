@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from functools import partial
 
-from ..messages import Peer, Refusal
+from ..messages import Peer, Refusal, quoted
 from . import kernel
 from .background import Background
 from .children import PATIENCE, Child, Children
@@ -88,9 +88,9 @@ class ProcessTable:
         elif len(key) == _ID_LENGTH:
             matching = [record for record in own if record.id == key]
         else:
-            raise Refusal("invalid_argument", f"'{key[:64]}' is neither a process id nor a number", field="pid")
+            raise Refusal("invalid_argument", f"{quoted(key, 64)} is neither a process id nor a number", field="pid")
         if not matching:
-            raise Refusal("process_not_found", f"no process '{key}' of yours; GET /process/list shows them")
+            raise Refusal("process_not_found", f"no process {quoted(key)} of yours; GET /process/list shows them")
         return matching[-1]
 
     def retire(self) -> None:

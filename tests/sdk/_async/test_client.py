@@ -129,7 +129,7 @@ async def test_discovery_tells_what_is_allowed_and_how(tmp_path: Path) -> None:
             assert caps.paths("health") is None
             assert "files_move" in caps.endpoints_for("files:delete")
             assert "files_list" in caps.available() and "pty_connect" not in caps.available()
-            assert any("'*'" in warning for warning in caps.warnings)
+            assert any('"*"' in warning for warning in caps.warnings)
             assert caps.as_dict()["api_version"] == 2
             assert caps.configured and len(caps.revision) == 16
             assert "own3r" not in repr(caps)

@@ -115,7 +115,7 @@ def test_a_wrong_shape_is_refused_and_named(
     op = {"op": "read"} if kind in ("path", "paths") else {}
     refused = binder(field(kind, **op, **given)).refused({"x": sent}, JSON)
     assert (refused.code, refused.status, refused.facts) == ("invalid_argument", 400, {"field": "x"})
-    assert refused.message == f"'x' must be {expected}"
+    assert refused.message == f'"x" must be {expected}'
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_link_is_followed_as_the_field_or_the_field_that_it_names_says(
 def test_what_is_absent_or_null_is_required_or_has_its_default(binder: Make, kind: str, sent: dict[str, Any]) -> None:
     op = {"op": "read"} if kind in ("path", "paths") else {}
     refused = binder(field(kind, **op)).refused(sent, JSON)
-    assert (refused.code, refused.message) == ("invalid_argument", "'x' is required")
+    assert (refused.code, refused.message) == ("invalid_argument", '"x" is required')
     assert binder(field(kind, default=None, **op))(sent, JSON) == {"x": None}
 
 
@@ -251,7 +251,7 @@ def test_a_repeated_query_parameter_is_refused_whatever_it_is(binder: Make, quer
 
 def test_a_blank_query_value_counts_as_absent(binder: Make) -> None:
     assert binder(field("text", place="query", default="d"))(query=[("x", "")]) == {"x": "d"}
-    assert binder(field("text", place="query")).refused(query=[("x", "")]).message == "'x' is required"
+    assert binder(field("text", place="query")).refused(query=[("x", "")]).message == '"x" is required'
 
 
 def test_names_of_queries_are_compared_as_they_are(binder: Make) -> None:
@@ -294,7 +294,7 @@ def test_other_content_types_are_refused_before_the_body_is_read(binder: Make, k
     body = SentBody(b'{"x": 1}')
     refused = binder(field("int")).refused(body, ("Content-Type", kind))
     assert (refused.code, refused.status, body.reads) == ("unsupported_media_type", 415, 0)
-    assert refused.message == f"content type '{kind}' is not accepted here; send application/json"
+    assert refused.message == f'content type "{kind}" is not accepted here; send application/json'
 
 
 def test_two_content_types_are_one_too_many(binder: Make) -> None:
@@ -305,7 +305,7 @@ def test_two_content_types_are_one_too_many(binder: Make) -> None:
 def test_an_upload_says_that_it_takes_bytes_too(binder: Make) -> None:
     refused = binder(*UPLOAD, raw_upload=True).refused(b"x", ("Content-Type", "text/csv"))
     assert refused.message == (
-        "content type 'text/csv' is not accepted here; send application/json or application/octet-stream"
+        'content type "text/csv" is not accepted here; send application/json or application/octet-stream'
     )
 
 

@@ -101,7 +101,7 @@ def test_parameters_groups_and_warnings(door: House) -> None:
     assert told["endpoints"]["files_upload_stream"]["params"] == {"overwrite": False}
     assert told["group_summary"]["process"] == {"enabled": 7, "total": 8}
     assert (told["groups"]["process"], told["groups"]["browser"]) == (True, False)
-    assert told["warnings"] == ["identity 'admin' holds every scope ('*'); give agents narrower ones"]
+    assert told["warnings"] == ['identity "admin" holds every scope ("*"); give agents narrower ones']
     assert caps(door, READER)["warnings"] == []
     assert (told["server_version"], told["isolation"], told["api_version"]) == (__version__, "none", 2)
 

@@ -145,7 +145,7 @@ def test_a_socket_that_somebody_listens_on_is_left_alone(base: Path, tmp_path: P
     path = tmp_path / "s"
     before = descriptors()
     with SandboxServer(settings(base, unix_socket=str(path), port=None)) as server:
-        with pytest.raises(ConfigurationError, match=f"another server listens on '{path}'"):
+        with pytest.raises(ConfigurationError, match=f'another server listens on "{path}"'):
             SandboxServer(settings(base, unix_socket=str(path), port=None))
         assert get(server.addresses[0])[0] == 200
     assert descriptors() == before
@@ -161,7 +161,7 @@ def test_what_is_no_socket_is_left_alone(base: Path, tmp_path: Path, kind: str) 
     else:
         path.symlink_to(tmp_path / "elsewhere")
     before = descriptors()
-    with pytest.raises(ConfigurationError, match=f"'{path}' exists and is no socket"):
+    with pytest.raises(ConfigurationError, match=f'"{path}" exists and is no socket'):
         SandboxServer(settings(base, unix_socket=str(path), port=None))
     assert os.path.lexists(path)
     assert descriptors() == before
@@ -187,7 +187,7 @@ def test_the_next_server_may_take_the_name_while_the_last_one_still_stops(
         ({"unix_socket": "{tmp}/no/such/dir/s"}, "No such file or directory"),
         ({"unix_socket": "{tmp}/" + "x" * 200}, "too long"),
         ({"unix_socket": "{tmp}/file/s"}, "Not a directory"),
-        ({"host": "no.such.host.invalid", "policy": "tokens"}, "cannot listen on 'no.such.host.invalid:0': "),
+        ({"host": "no.such.host.invalid", "policy": "tokens"}, 'cannot listen on "no.such.host.invalid:0": '),
         ({"host": "192.0.2.1", "policy": "tokens"}, "Cannot assign requested address"),
         ({"audit_file": "{tmp}/no/such/file"}, "cannot write the audit file"),
         ({"base_dir": "{tmp}/missing"}, "does not exist; create it or pass --base-dir DIR"),
@@ -212,7 +212,7 @@ def test_what_cannot_be_set_up_is_told_and_leaves_nothing_open(
 def test_a_port_in_use_is_told(base: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigurationError, match=f"cannot listen on '127.0.0.1:{port}': Address already in use"):
+        with pytest.raises(ConfigurationError, match=f'cannot listen on "127.0.0.1:{port}": Address already in use'):
             SandboxServer(settings(base, port=port))
 
 
@@ -271,7 +271,9 @@ def test_a_descriptor_of_something_else_is_refused_and_left_alone(base: Path, tm
         number = {"closed": 9999, "negative": -1, "huge": 2**40}.get(kind)
         number = held[kind].fileno() if number is None else number
         before = descriptors()
-        with pytest.raises(ConfigurationError, match=f"'{number}' is no listening unix or TCP socket; bind it"):
+        with pytest.raises(
+            ConfigurationError, match=f"--listen-fd {number} is no listening unix or TCP socket; bind it"
+        ):
             SandboxServer(settings(base, port=None, listen_fds=(number,)))
         assert descriptors() == before
 
@@ -279,7 +281,7 @@ def test_a_descriptor_of_something_else_is_refused_and_left_alone(base: Path, tm
 def test_a_descriptor_that_is_given_twice_is_refused(base: Path) -> None:
     with listener() as inherited:
         number = inherited.detach()
-    with pytest.raises(ConfigurationError, match=f"--listen-fd '{number}' is given twice"):
+    with pytest.raises(ConfigurationError, match=f"--listen-fd {number} is given twice"):
         SandboxServer(settings(base, port=None, listen_fds=(number, number)))
 
 
@@ -294,7 +296,7 @@ def test_anonymous_callers_are_not_let_in_by_an_inherited_socket_that_is_open_to
         if more:
             SandboxServer(settings(base, port=None, listen_fds=(number,), **more)).close()
         else:
-            with pytest.raises(ClosedByDefault, match=f"anonymous access on '{host}' would be open to the network"):
+            with pytest.raises(ClosedByDefault, match=f'anonymous access on "{host}" would be open to the network'):
                 SandboxServer(settings(base, port=None, listen_fds=(number,)))
         assert descriptors() == before
 

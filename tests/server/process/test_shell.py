@@ -246,7 +246,7 @@ def test_field_095_a_client_that_goes_away_ends_the_command(bench: Bench, tmp_pa
 def test_a_missing_program_is_not_found(bench: Bench) -> None:
     refusal = refusal_of(bench, {"command": "definitely-not-a-binary-x"})
     assert (refusal.status, refusal.code, refusal.reason.type) == (404, "not_found", "FileNotFoundError")
-    assert "'definitely-not-a-binary-x'" in refusal.message
+    assert '"definitely-not-a-binary-x"' in refusal.message
 
 
 @pytest.mark.parametrize(
