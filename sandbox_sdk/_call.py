@@ -88,9 +88,12 @@ def command_line(command: str | Sequence[str]) -> str:
     """A command as one line; a list of arguments is quoted so that the server splits it into the same list."""
     if isinstance(command, str):
         return command
-    if isinstance(command, Sequence) and all(isinstance(part, str) for part in command):
-        return shlex.join(command)
-    raise TypeError(f"a command is text or a sequence of texts, not {type(command).__name__}")
+    if not isinstance(command, Sequence) or isinstance(command, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a command is text or a sequence of texts, not {type(command).__name__}")
+    for part in command:
+        if not isinstance(part, str):
+            raise TypeError(f"the parts of a command are texts, not {type(part).__name__}; put str() round it")
+    return shlex.join(command)
 
 
 def stdin_text(stdin: str | bytes | None) -> str | None:

@@ -232,6 +232,8 @@ def _failure(isolation: str, report: Report, ways: int) -> SandboxStartError:
     if report.exit_code is None:
         return SandboxStartError(f"the server did not answer within {START_SECONDS:g} seconds", log=report.log)
     reason = last.removeprefix("agent-sandbox-server: ")
+    if reason.startswith(("policy.", "policy: ")):  # the place in the document comes first
+        return SandboxStartError(f"the server refused the policy: {reason}", log=report.log)
     return SandboxStartError(f"the server ended with exit code {report.exit_code}: {reason}", log=report.log)
 
 

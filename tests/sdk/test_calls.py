@@ -40,10 +40,12 @@ def test_a_list_of_arguments_is_split_again_into_the_same_list(arguments: list[s
 
 def test_a_command_is_text_or_texts() -> None:
     assert command_line("ls -l") == "ls -l"
-    with pytest.raises(TypeError, match="int"):
+    with pytest.raises(TypeError, match="sequence of texts, not int"):
         command_line(7)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="list"):
+    with pytest.raises(TypeError, match="not int; put str"):
         command_line(["ls", 7])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="sequence of texts, not bytes"):
+        command_line(b"ls")  # type: ignore[arg-type]
 
 
 @pytest.mark.finding("R2-C8")

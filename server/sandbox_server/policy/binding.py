@@ -129,7 +129,8 @@ def _check(rule: Rule, catalogue: Catalogue) -> None:
             raise PolicyConfigError(rule.path, f"unknown group{suggestion(selector.group, known)}")
     for endpoint_id in selector.ids:
         if endpoint_id not in catalogue:
-            raise PolicyConfigError(rule.path, f"unknown endpoint{suggestion(endpoint_id, catalogue)}")
+            choices = (*catalogue, "transfer")
+            raise PolicyConfigError(rule.path, f"unknown endpoint{suggestion(endpoint_id, choices)}")
         if path := unmet(rule, catalogue[endpoint_id]):
             raise PolicyConfigError(path, f'does not apply to "{endpoint_id}"')
 

@@ -27,6 +27,7 @@ def refusal(document: object, **more: Any) -> str:
     ("selector", "text"),
     [
         ("file_list", 'policy.endpoints.file_list: unknown endpoint; did you mean "files_list"?'),
+        ("transfr", 'policy.endpoints.transfr: unknown endpoint; did you mean "transfer"?'),
         ("zzzz", "policy.endpoints.zzzz: unknown endpoint"),
         ("group:files", 'policy.endpoints.group:files: unknown group; did you mean "file_ops"?'),
         ("group:", "policy.endpoints.group:: unknown group"),
