@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_client.manager import start_new_kernel
 
 from sandbox_sdk import Sandbox
 
 from .conftest import eventually, processes_with
 
-jupyter_client = pytest.importorskip("jupyter_client", reason="no way here: jupyter_client is not installed")
 SECONDS = 120
 
 
@@ -21,9 +21,7 @@ class Kernel:
     """A kernel and its client, used cell by cell."""
 
     def __init__(self) -> None:
-        self.manager, self.client = jupyter_client.manager.start_new_kernel(
-            startup_timeout=SECONDS, kernel_name="python3"
-        )
+        self.manager, self.client = start_new_kernel(startup_timeout=SECONDS, kernel_name="python3")
 
     def run(self, code: str) -> str:
         """The text that a cell prints."""

@@ -174,7 +174,7 @@ def small_disk(tmp_path: Path):
         not mount
         or subprocess.run([mount, "-t", "tmpfs", "-o", "size=5m", "tmpfs", base], capture_output=True).returncode
     ):
-        pytest.skip("may not mount a file system here")
+        pytest.skip("no way here: no file system may be mounted")
     yield base
     subprocess.run(["umount", "--lazy", base], check=True)
 

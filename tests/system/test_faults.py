@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import time
@@ -123,7 +124,6 @@ def test_a_child_that_ignores_sigterm_does_not_hold_up_the_end(tmp_path):
 
 @pytest.mark.field(139)
 def test_field_139_a_server_out_of_descriptors_recovers(tmp_path):
-    resource = pytest.importorskip("resource")
     with running_server(tmp_path) as server:
         server.request("POST", "/shell", {"command": "true"})  # what the first command opens for good
         limit = len(os.listdir(f"/proc/{server.pid}/fd")) + 30

@@ -65,7 +65,7 @@ def test_an_object_is_read_as_the_standard_says(data: bytes, value: object) -> N
 )
 def test_what_is_not_one_plain_object_is_refused_with_the_place(data: bytes, message: str) -> None:
     if message.endswith("number") and not hasattr(__import__("sys"), "set_int_max_str_digits"):
-        pytest.skip("this Python reads numbers of any length")
+        pytest.skip("no way here: this Python reads numbers of any length")
     assert refusal_of(data).message == message
 
 

@@ -253,7 +253,7 @@ def test_inherited_sockets_serve_beside_all_others(base: Path, tmp_path: Path) -
         assert server.addresses[2].startswith("http://[::1]:")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="abstract names exist on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="no way here: abstract names exist on Linux only")
 def test_an_inherited_socket_with_an_abstract_name_is_told_as_such(base: Path) -> None:
     with socket.socket(socket.AF_UNIX) as inherited:
         inherited.bind(b"\0nsb-%d" % os.getpid())

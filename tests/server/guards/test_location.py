@@ -26,7 +26,7 @@ from sandbox_server.messages import Refusal
 
 from .conftest import GuardOf, scanned, shown
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can do this")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="no way here: only the superuser can do this")
 
 
 def code_of(action: Callable[[], object]) -> str:
@@ -161,7 +161,7 @@ def test_a_device_does_not_open(guard: PathGuard, base: Path) -> None:
     try:
         os.mknod(base / "zero", stat.S_IFCHR | 0o666, os.makedev(1, 5))
     except PermissionError:
-        pytest.skip("device nodes cannot be made here")
+        pytest.skip("no way here: device nodes cannot be made here")
     with guard.locate("zero", "read") as location:
         assert code_of(location.open) == "not_found"
         assert shown(guard) == ["zero"]

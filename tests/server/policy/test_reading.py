@@ -55,7 +55,6 @@ def test_a_byte_order_mark_is_no_obstacle() -> None:
 
 
 def test_a_file_is_json_or_yaml_by_its_name(tmp_path: Path) -> None:
-    pytest.importorskip("yaml")
     json_file, yaml_file = tmp_path / "p.json", tmp_path / "p.YAML"
     json_file.write_text('{"preset": "locked"}')
     yaml_file.write_text("preset: locked\nendpoints:\n  '*': &off {enabled: false}\n  files_list: *off\n")
@@ -89,7 +88,6 @@ def test_a_file_is_json_or_yaml_by_its_name(tmp_path: Path) -> None:
     ids=lambda value: repr(value[:30]),
 )  # fmt: skip
 def test_yaml_that_is_no_policy_is_refused(tmp_path: Path, text: str, refused: str) -> None:
-    pytest.importorskip("yaml")
     file = tmp_path / "p.yml"
     file.write_text(text)
     with pytest.raises(PolicyConfigError) as caught:
@@ -100,7 +98,6 @@ def test_yaml_that_is_no_policy_is_refused(tmp_path: Path, text: str, refused: s
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="ab:-{}[]&*!?|> \n'\"#1.", max_size=40))
 def test_no_yaml_text_ends_in_another_exception(text: str) -> None:
-    pytest.importorskip("yaml")
     try:
         ServerPolicy.from_dict(reading.read_yaml(text))
     except PolicyConfigError as error:
