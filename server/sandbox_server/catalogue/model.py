@@ -149,7 +149,7 @@ OPT_IN_GROUPS: tuple[str, ...] = ("dev_tools", "browser")
 
 
 class Catalogue(Mapping[str, Endpoint]):
-    """All endpoints by id; immutable. `with_endpoint` answers a larger one."""
+    """All endpoints by id; immutable."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._by_id: dict[str, Endpoint] = {}
@@ -197,6 +197,3 @@ class Catalogue(Mapping[str, Endpoint]):
             if match := pattern.match(trimmed):
                 return methods, match.groupdict()
         return {}, {}
-
-    def with_endpoint(self, endpoint: Endpoint) -> Catalogue:
-        return Catalogue([*self._by_id.values(), endpoint])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox_server.catalogue import COMMON_LIMITS, LIMITS, PARAMS, Endpoint, Field
+from sandbox_server.catalogue import COMMON_LIMITS, LIMITS, PARAMS, Catalogue, Endpoint, Field
 from sandbox_server.policy import PRESETS, PolicyConfigError, ServerPolicy
 from sandbox_server.policy.presets import SECRET_PATHS
 from sandbox_server.policy.selectors import Kind, parse_selector
@@ -168,7 +168,7 @@ def test_health_needs_no_scope_whatever_a_policy_says() -> None:
 
 def test_endpoints_of_ones_own_take_part_in_every_layer() -> None:
     own = Endpoint("POST /jobs/*", "POST", "/jobs/x", "jobs", "", fields=(Field("to", "path", "body", "", op="write"),))
-    catalogue = ENDPOINTS.with_endpoint(own)
+    catalogue = Catalogue([*ENDPOINTS.values(), own])
     off = ServerPolicy.from_dict({"endpoints": {"group:jobs": {"enabled": False}}})
     rule = off.bind(catalogue, environ={}).rule(own.id)
     assert (rule.enabled, rule.rule) == (False, "policy:endpoints.group:jobs")
@@ -221,7 +221,7 @@ def test_the_most_specific_kind_then_the_highest_layer_decides_and_false_wins(
 @pytest.mark.parametrize("selector", ["*a" * 100 + "b", "[" * 256, "?" * 256, "*" * 256, "[!a-z]" * 40, "[z-a]"])
 def test_selectors_cost_bounded_time(selector: str) -> None:
     own = Endpoint("a" * 2000, "POST", "/x", "jobs", "")
-    catalogue = ENDPOINTS.with_endpoint(own)
+    catalogue = Catalogue([*ENDPOINTS.values(), own])
     policy = ServerPolicy.from_dict({"endpoints": {f"{selector[:250]}{n}*": {} for n in range(30)}})
     policy.bind(catalogue, environ={})  # would not end in a lifetime if a glob could backtrack
 
