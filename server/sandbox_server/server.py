@@ -18,7 +18,7 @@ from .http.reactor import Reactor
 from .listening import Listeners
 from .machinery import Machinery
 from .policy import BoundPolicy, ServerPolicy
-from .settings import ConfigurationError, Settings, bind_policy, check_open, check_reach
+from .settings import ConfigurationError, Settings, bind_policy, check_encoding, check_open, check_reach
 
 log = logging.getLogger("sandbox_server")
 
@@ -36,6 +36,7 @@ class SandboxServer:
 
     def __init__(self, settings: Settings, policy: BoundPolicy | None = None) -> None:
         self.policy = policy or bind_policy(settings)
+        check_encoding()
         check_open(settings, self.policy)
         self._machinery = Machinery(settings, self.policy)
         try:

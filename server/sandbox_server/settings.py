@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -56,6 +57,15 @@ def bind_policy(settings: Settings) -> BoundPolicy:
         code_groups=settings.code_groups,
         allow_anonymous=settings.allow_anonymous,
     )
+
+
+def check_encoding() -> None:
+    """Paths are UTF-8 on the wire, so they must be UTF-8 on the disk too. Raises `ConfigurationError`."""
+    encoding = sys.getfilesystemencoding()
+    if encoding != "utf-8":
+        raise ConfigurationError(
+            f'this Python names files in "{encoding}", but clients name them in UTF-8; start it with PYTHONUTF8=1'
+        )
 
 
 def check_open(settings: Settings, policy: BoundPolicy) -> None:

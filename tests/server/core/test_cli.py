@@ -257,6 +257,15 @@ def test_a_server_that_cannot_be_set_up_ends_with_a_reason_and_no_traceback(
     assert "Traceback" not in log
 
 
+def test_a_server_whose_file_names_are_not_utf_8_does_not_start(tmp_path: Path) -> None:
+    environ = {"PATH": SYSTEM_PATH, "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code, log = not_started(tmp_path, environ=environ)
+    assert code == 1
+    assert log.endswith('names files in "ascii", but clients name them in UTF-8; start it with PYTHONUTF8=1\n')
+    with running_server(tmp_path, environ={**environ, "PYTHONUTF8": "1"}) as server:
+        assert server.request("GET", "/health").status == 200
+
+
 def test_a_port_in_use_is_exit_code_1(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, log = not_started(tmp_path, "--port", str(taken.getsockname()[1]))
