@@ -104,7 +104,7 @@ class Application:
         except Refusal as refusal:
             response = self._render(exchange, refusal)
         except Aborted:
-            response = self._render(exchange, Refusal("bad_body", "the body ended before its declared length"))
+            response = self._render(exchange, Refusal("bad_body", "the caller left before the answer was ready"))
             response.close_connection = True
         except OSError as error:
             response = self._render(exchange, self._translate(error))

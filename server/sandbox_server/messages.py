@@ -63,10 +63,10 @@ class Peer(Protocol):
     """The other end of the connection, for work that must stop when nobody listens any more."""
 
     def fileno(self) -> int:
-        """A descriptor to poll for ``POLLRDHUP | POLLHUP | POLLERR``; -1 when there is none."""
+        """A descriptor to poll for ``POLLRDHUP | POLLHUP | POLLERR``, then ask `gone`; -1 when there is none."""
 
     def gone(self) -> bool:
-        """True once the peer has closed its side."""
+        """True once nobody reads an answer any more. A peer that has only ended its own side still does."""
 
 
 class Aborted(Exception):

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from .. import streams
 from ..call import Call
-from ..messages import FRAMES_TYPE, Aborted, Peer, Refusal, Response, json_response, quoted
+from ..messages import FRAMES_TYPE, Peer, Refusal, Response, json_response, quoted
 from ..process.background import HELD_AFTER, Background
-from ..process.pipes import GONE
+from ..process.caller import Caller
 from ..process.ring import NAMES, STDERR, STDOUT, Cursor, Gap, Ring
 from ..process.wake import Wake
 from .digests import Digests
@@ -127,20 +127,18 @@ class _Ears:
 
     def __init__(self, wake: Wake, peer: Peer) -> None:
         self._wake = wake
-        self._poll = select.poll()
-        self._poll.register(wake, select.POLLIN)
-        if peer.fileno() >= 0:
-            self._poll.register(peer.fileno(), GONE)
+        poll = select.poll()
+        poll.register(wake, select.POLLIN)
+        self._caller = Caller(peer, poll)
 
     def __call__(self, seconds: float) -> bool:
         """False when nothing was heard for so long."""
-        if seconds <= 0:
-            return False
-        heard = self._poll.poll(seconds * 1000 + 1)
-        if any(descriptor != self._wake.fileno() for descriptor, _ in heard):
-            raise Aborted
-        self._wake.clear()
-        return bool(heard)
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if self._caller.poll(left * 1000 + 1):
+                self._wake.clear()
+                return True
+        return False
 
 
 @contextmanager

@@ -11,12 +11,11 @@ import termios
 import threading
 import time
 
-from ..messages import Aborted, Peer, Refusal
+from ..messages import Peer, Refusal
+from .caller import Caller
 from .supervisor import Supervisor
 
 READ_BYTES = 1 << 16
-#: What to poll a peer for: that it has closed its side.
-GONE = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 #: How many pipes whose command has been answered are kept open for whoever still writes into them.
 _DRAINED = 64
 
@@ -70,14 +69,11 @@ class Inlet:
     def _await_room(self, peer: Peer, deadline: float, written: int) -> None:
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
-        if peer.fileno() >= 0:
-            poll.register(peer.fileno(), GONE)
-        left = deadline - time.monotonic()
-        ready = poll.poll(left * 1000) if left > 0 and not self._ending else []
-        if not ready:
-            raise _unread(written)
-        if any(descriptor != self._descriptor for descriptor, _ in ready):
-            raise Aborted
+        caller = Caller(peer, poll)
+        while (left := deadline - time.monotonic()) > 0 and not self._ending:
+            if caller.poll(left * 1000):
+                return
+        raise _unread(written)
 
     def _close_if_due(self) -> None:
         if self._ending and self._lock.acquire(blocking=False):

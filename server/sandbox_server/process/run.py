@@ -11,10 +11,11 @@ import select
 import time
 from collections.abc import Iterator
 
-from ..messages import Aborted, Peer
+from ..messages import Peer
 from .background import HELD_AFTER
+from .caller import Caller
 from .children import Child, Exit
-from .pipes import GONE, READ_BYTES, Drains, waiting
+from .pipes import READ_BYTES, Drains, waiting
 from .ring import STDERR, STDOUT
 from .stopping import destroy, stop
 from .supervisor import Supervisor, Timer
@@ -49,14 +50,10 @@ class Run:
         poll = select.poll()
         for descriptor in (*self._open, self.child.exit_descriptor):
             poll.register(descriptor, select.POLLIN)
-        peer = self._peer.fileno()
-        if peer >= 0:
-            poll.register(peer, GONE)
+        caller = Caller(self._peer, poll)
         heard = time.monotonic()
         while self._open or self.exit is None:
-            for descriptor, _ in poll.poll(self._patience(silence, heard)):
-                if descriptor == peer:
-                    raise Aborted
+            for descriptor, _ in caller.poll(self._patience(silence, heard)):
                 if (data := self._receive(descriptor, poll)) is not None:
                     yield self._open[descriptor], data
                     heard = time.monotonic()
