@@ -5,39 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sandbox_sdk.sandbox.boxes import Boxes
-
-SECONDS = 60.0
-
-
-def eventually(condition: Callable[[], object]) -> bool:
-    """True as soon as the condition holds; False when it never does."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def processes_with(word: str) -> list[int]:
-    """The processes of this machine that have this word on their command line; zombies have none."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                line = Path("/proc", name, "cmdline").read_bytes()
-            except OSError:
-                continue
-            if word.encode() in line:
-                found.append(int(name))
-    return found
+from tests.support.processes import processes_with
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -52,4 +27,4 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     left = os.listdir(boxes)
     shutil.rmtree(folder, ignore_errors=True)
     assert left == []
-    assert eventually(lambda: not processes_with(str(boxes)))
+    eventually(lambda: not processes_with(str(boxes)))

@@ -11,8 +11,8 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from sandbox_sdk import Sandbox
-
-from .conftest import eventually, processes_with
+from tests.support.processes import processes_with
+from tests.support.waiting import eventually
 
 SECONDS = 120
 
@@ -57,9 +57,9 @@ def test_a_restart_ends_sandboxes_but_not_the_kept_ones(kernel: Kernel, machine:
     start = "from sandbox_sdk import Sandbox\nsb = Sandbox.local()\nkept = Sandbox.local(name='mine', keep=True)\n"
     assert kernel.run(start + "print(sb.name, kept.name)") == "sandbox-1 mine\n"
     kernel.run(f"a = sb.process.start(['sleep', '{word}1'])\nb = kept.process.start(['sleep', '{word}2'])")
-    assert eventually(lambda: processes_with(f"{word}1") and processes_with(f"{word}2"))
+    eventually(lambda: processes_with(f"{word}1") and processes_with(f"{word}2"))
     kernel.restart()
-    assert eventually(lambda: not processes_with(f"{word}1"))
+    eventually(lambda: not processes_with(f"{word}1"))
     assert processes_with(f"{word}2")
     again = "from sandbox_sdk import Sandbox\nsb = Sandbox.local(name='mine', keep=True)\n"
     assert kernel.run(again + "print([p.running for p in sb.process.list()])") == "[True]\n"
@@ -72,4 +72,4 @@ def test_a_killed_kernel_takes_its_sandbox_with_it(kernel: Kernel, machine: Path
     kernel.run("from sandbox_sdk import Sandbox\nsb = Sandbox.local()")
     assert len(os.listdir(machine)) == 1
     kernel.manager.shutdown_kernel(now=True)
-    assert eventually(lambda: os.listdir(machine) == [])
+    eventually(lambda: os.listdir(machine) == [])

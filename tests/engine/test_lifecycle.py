@@ -24,8 +24,8 @@ from sandbox_sdk import (
 )
 from sandbox_sdk.sandbox import local
 from tests.support.forks import fork
-
-from .conftest import eventually, processes_with
+from tests.support.processes import processes_with
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = ("bubblewrap", "landlock", "none")
@@ -71,13 +71,13 @@ sys.stdin.read()
     process = kernel(script, word)
     assert process.stdout is not None and process.stdin is not None
     assert "sandbox-1." in process.stdout.readline()
-    assert eventually(lambda: len(processes_with(word)) >= 3)
+    eventually(lambda: len(processes_with(word)) >= 3)
     if way == "killed with its group":
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
     process.wait()
-    assert eventually(lambda: not processes_with(word) and os.listdir(machine) == [])
+    eventually(lambda: not processes_with(word) and os.listdir(machine) == [])
     if "copy" in way:
         os.killpg(process.pid, signal.SIGKILL)
     process.stdin.close()
@@ -195,7 +195,7 @@ def test_a_kept_sandbox_that_crashed_can_be_taken_up_with_its_files(machine: Pat
     sandbox = Sandbox.local(name="mine", keep=True, isolation="bubblewrap")
     sandbox.files.write("a.txt", b"kept")
     os.kill(sandbox._local.box.supervisor()[0], signal.SIGKILL)
-    assert eventually(lambda: not sandbox.running)
+    eventually(lambda: not sandbox.running)
     sandbox.close()
     (found,) = Sandbox.list_local()
     assert repr(found) == "<LocalSandbox 'mine' stopped, kept, root '/workspace'>"
@@ -206,7 +206,7 @@ def test_a_kept_sandbox_that_crashed_can_be_taken_up_with_its_files(machine: Pat
     with Sandbox.local("hardened", name="mine", keep=True) as again:
         assert again.files.read("a.txt") == b"kept"
         os.kill(again._local.box.supervisor()[0], signal.SIGTERM)
-        assert eventually(lambda: not again.running)
+        eventually(lambda: not again.running)
         again.kill()
     assert os.listdir(machine) == []
 

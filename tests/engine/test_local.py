@@ -28,8 +28,8 @@ from sandbox_sdk import (
 from sandbox_sdk.sandbox import bubblewrap, local, order, readiness
 from sandbox_sdk.sandbox.interpreter import this_interpreter
 from sandbox_server import cli, confine
-
-from .conftest import eventually, processes_with
+from tests.support.processes import processes_with
+from tests.support.waiting import eventually
 
 LEVELS = ("bubblewrap", "landlock", "none")
 
@@ -142,7 +142,7 @@ except TimeoutError:
     print("nobody called")
 """
     fake = sb.process.start(["python", "-c", program])
-    assert eventually(lambda: shell(sb, f"test -S {entrance}")[0] == 0)
+    eventually(lambda: shell(sb, f"test -S {entrance}")[0] == 0)
     with sb.server_at() as client:
         assert client.discover().can("shell")
     assert (fake.wait(timeout=60), fake.output().text) == (0, "FileNotFoundError\nnobody called\n")
@@ -211,7 +211,7 @@ def test_the_first_process_lets_go_of_what_is_for_the_server() -> None:
 def test_orphans_inside_are_reaped(sb: Sandbox) -> None:
     shell(sb, "for n in 1 2 3 4 5; do (sleep 0 &) ; done")
     count = "grep -c '^State:.Z' /proc/[0-9]*/status | grep -c ':1$'"
-    assert eventually(lambda: shell(sb, count)[1] == "0\n")
+    eventually(lambda: shell(sb, count)[1] == "0\n")
 
 
 def test_there_is_no_network_but_a_loopback_of_its_own(sb: Sandbox) -> None:
@@ -478,7 +478,7 @@ def test_field_077_killing_a_sandbox_kills_everything_inside(machine: Path, leve
     sandbox = Sandbox.local(isolation=level)
     shell(sandbox, f"setsid sh -c 'sleep {word} & sleep {word} & wait' >/dev/null 2>&1 &")
     sandbox.process.start(["sleep", word])
-    assert eventually(lambda: len(processes_with(word)) >= 3)
+    eventually(lambda: len(processes_with(word)) >= 3)
     sandbox.kill()
     assert processes_with(word) == [] and os.listdir(machine) == []
     sandbox.kill()
@@ -544,7 +544,7 @@ def test_what_the_server_logs_does_not_grow_without_bound(machine: Path, monkeyp
             with pytest.raises(PolicyDeniedError):
                 sandbox.files.read("/etc/passwd")
         log = Path(sandbox._local.box.log)
-        assert eventually(lambda: '"seq":20,' in log.read_text() and log.stat().st_size <= 2000)
+        eventually(lambda: '"seq":20,' in log.read_text() and log.stat().st_size <= 2000)
 
 
 SERVER_THAT = """
@@ -597,7 +597,7 @@ def test_a_server_that_dies_takes_its_sandbox_with_it(machine: Path) -> None:
     with Sandbox.local(isolation="none") as sandbox:
         pid = sandbox.run(["sh", "-c", "echo $PPID"]).stdout.strip()
         os.kill(int(pid), signal.SIGKILL)
-        assert eventually(lambda: not sandbox.running)
+        eventually(lambda: not sandbox.running)
         assert os.listdir(machine) == []
         with pytest.raises(SandboxConnectionError):
             sandbox.files.list()
@@ -607,9 +607,9 @@ def test_a_supervisor_that_is_killed_takes_its_sandbox_with_it(machine: Path) ->
     word = f"{1000 + os.getpid()}.5"
     with Sandbox.local(isolation="bubblewrap") as sandbox:
         sandbox.process.start(["sleep", word])
-        assert eventually(lambda: processes_with(word))
+        eventually(lambda: processes_with(word))
         os.kill(sandbox._local.box.supervisor()[0], signal.SIGKILL)
-        assert eventually(lambda: not processes_with(word))
+        eventually(lambda: not processes_with(word))
         assert not sandbox.running
         with Sandbox.local() as second:
             assert [os.path.basename(second._local.box.path)] == os.listdir(machine)

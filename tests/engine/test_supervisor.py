@@ -21,6 +21,7 @@ from sandbox_sdk.sandbox import supervisor
 from sandbox_sdk.sandbox.local import supervisor_command
 from sandbox_sdk.sandbox.supervisor import Supervisor
 from tests.support.forks import fork
+from tests.support.waiting import eventually
 
 SHELL = "/bin/sh"
 SECONDS = 30.0
@@ -107,17 +108,8 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def eventually(condition: Any) -> bool:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
-
-
 def read_pid(path: Path) -> int:
-    assert eventually(lambda: path.exists() and path.read_text().strip())
+    eventually(lambda: path.exists() and path.read_text().strip())
     return int(path.read_text())
 
 
@@ -322,7 +314,7 @@ def test_it_runs_as_a_program_that_takes_its_order_from_standard_input(box: Path
     assert process.stdout.read() == b"ended\n"
     process.stdout.close()
     process.wait(SECONDS)
-    assert eventually(lambda: is_gone(server) and not box.exists())
+    eventually(lambda: is_gone(server) and not box.exists())
 
 
 def test_it_starts_without_what_takes_long_to_import() -> None:
@@ -346,7 +338,7 @@ def test_a_server_dies_with_its_supervisor(box: Path, tmp_path: Path) -> None:
     os.waitpid(life.pid, 0)
     os.close(life.end)
     os.close(life.reports)
-    assert eventually(lambda: is_gone(server))
+    eventually(lambda: is_gone(server))
 
 
 def test_without_descriptors_for_processes_the_pipe_alone_decides(monkeypatch: Any) -> None:

@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,15 +15,9 @@ import pytest
 from sandbox_sdk import AsyncServerClient, ServerClient
 from tests.sdk.scripted import Exchange, scripted
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def interrupted(script: str, *arguments: str) -> None:
@@ -61,7 +53,7 @@ RUN = """
 def test_an_interrupted_run_stops_the_command(server: ServerProcess, home: Path) -> None:
     interrupted(RUN, server.url, str(home))
     pid = (home / "pid").read_text().strip()
-    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+    eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 UPLOAD = """
@@ -84,7 +76,7 @@ UPLOAD = """
 def test_an_interrupted_upload_leaves_the_old_file(server: ServerProcess, home: Path) -> None:
     (home / "f").write_text("old")
     interrupted(UPLOAD, server.url, home.name)
-    wait_until(lambda: os.listdir(home) == ["f"])
+    eventually(lambda: os.listdir(home) == ["f"])
     assert (home / "f").read_text() == "old"
 
 
@@ -122,7 +114,7 @@ def test_field_130_a_cancelled_run_stops_the_command(server: ServerProcess, home
 
     asyncio.run(main())
     pid = (home / "pid").read_text().strip()
-    wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+    eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 @pytest.mark.field(130)
@@ -167,7 +159,7 @@ def test_field_130_a_cancelled_upload_leaves_the_old_file(server: ServerProcess,
                 await task
 
     asyncio.run(main())
-    wait_until(lambda: os.listdir(home) == ["f"])
+    eventually(lambda: os.listdir(home) == ["f"])
     assert (home / "f").read_text() == "old"
 
 

@@ -7,12 +7,13 @@ import resource
 import signal
 import socket
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.support.memory import MIB, peak, reset_peak
+from tests.support.processes import processes_with
 from tests.support.server import ServerProcess, running_server, start_server
+from tests.support.waiting import eventually
 
 
 def connect(server: ServerProcess) -> socket.socket:
@@ -25,28 +26,6 @@ def head(method: str, target: str, length: int, kind: str) -> bytes:
     ).encode()
 
 
-def until(condition, seconds: float = 20.0) -> bool:
-    """Wait for something that must come; the bound only keeps a failure from hanging."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def processes_with(mark: str) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                if mark.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
-                    found.append(int(name))
-            except OSError:
-                continue
-    return found
-
-
 @pytest.mark.finding("R1-F3")
 def test_a_server_killed_in_mid_upload_leaves_the_old_file_and_the_next_one_sweeps_the_rest(tmp_path):
     base, state = tmp_path / "base", tmp_path / "state"
@@ -57,13 +36,13 @@ def test_a_server_killed_in_mid_upload_leaves_the_old_file_and_the_next_one_swee
     with connect(server) as sock:
         sock.sendall(head("POST", "/files/upload-stream?path=data.bin", 64 * MIB, "application/octet-stream"))
         sock.sendall(bytes(16 * MIB))
-        assert until(lambda: any(name.startswith(".nsb-") for name in os.listdir(base)))
+        eventually(lambda: any(name.startswith(".nsb-") for name in os.listdir(base)))
         server.process.kill()
         server.process.wait()
         server.process.stdout.close()
     assert (base / "data.bin").read_bytes() == b"the old content"
     server = start_server(base, state)
-    assert until(lambda: os.listdir(base) == ["data.bin"])
+    eventually(lambda: os.listdir(base) == ["data.bin"])
     assert server.stop() == 0
 
 
@@ -75,9 +54,9 @@ def test_field_095_a_vanished_client_takes_its_command_along(tmp_path, path):
         body = f'{{"command": "sleep {mark}"}}'.encode()
         sock = connect(server)
         sock.sendall(head("POST", path, len(body), "application/json") + body)
-        assert until(lambda: processes_with(f"sleep\0{mark}"))
+        eventually(lambda: processes_with(f"sleep\0{mark}"))
         sock.close()
-        assert until(lambda: not processes_with(f"sleep\0{mark}"))
+        eventually(lambda: not processes_with(f"sleep\0{mark}"))
         assert server.request("GET", "/health").status == 200
 
 
@@ -116,7 +95,7 @@ def test_a_child_that_ignores_sigterm_does_not_hold_up_the_end(tmp_path):
     with running_server(tmp_path) as server:
         command = f"sh -c 'trap : TERM; while :; do sleep {mark}; done'"
         assert server.request("POST", "/process/start", {"command": command}).status == 200
-        assert until(lambda: processes_with(f"sleep\0{mark}"))
+        eventually(lambda: processes_with(f"sleep\0{mark}"))
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(30) == 0
     assert processes_with(mark) == []
@@ -135,5 +114,5 @@ def test_field_139_a_server_out_of_descriptors_recovers(tmp_path):
         finally:
             for sock in crowd:
                 sock.close()
-        assert until(lambda: server.request("POST", "/shell", {"command": "true"}).status == 200)
+        eventually(lambda: server.request("POST", "/shell", {"command": "true"}).status == 200)
         assert server.process.poll() is None

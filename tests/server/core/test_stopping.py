@@ -7,8 +7,7 @@ import os
 import signal
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,7 @@ import pytest
 from sandbox_server import SandboxServer, server
 from tests.server.core.test_server import settings
 from tests.support.server import Reply, ServerProcess, running_server
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    """Wait for what is bound to happen; the bound only keeps a failing test from hanging."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+from tests.support.waiting import eventually
 
 
 class Asked(threading.Thread):

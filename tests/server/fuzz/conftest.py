@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from tests.server.fuzz.wire import Wire
 from tests.support.landlock import abi
 from tests.support.server import SYSTEM_PATH, ServerProcess, start_server
+from tests.support.waiting import eventually
 
 COMMANDS = {"params": {"allow_commands": ["true", "echo ...", "cat"]}}
 POLICY = {
@@ -80,7 +80,7 @@ class Target:
             self.ask(
                 b"POST /process/start HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
             )
-        settled(lambda: not self.children())
+        eventually(lambda: not self.children())
         self.descriptors, self.threads = self.open_now(), self.threads_now()
 
     def children(self) -> str:
@@ -93,19 +93,11 @@ class Target:
         assert self.server.process.poll() is None
         for process in self.server.request("GET", "/process/list").json()["processes"]:
             self.server.request("POST", f"/process/{process['id']}/signal", {"signal": 9})
-        settled(lambda: not self.children())
-        settled(lambda: self.open_now() <= self.descriptors)
-        settled(lambda: self.threads_now() <= self.threads + 2 * clients)
+        eventually(lambda: not self.children())
+        eventually(lambda: self.open_now() <= self.descriptors)
+        eventually(lambda: self.threads_now() <= self.threads + 2 * clients)
         log = self.server.log.read_text()
         assert "Traceback" not in log and "fault in" not in log and "ERROR" not in log, log[-5000:]
-
-
-def settled(condition: Callable[[], object]) -> None:
-    """Wait for what is about to be so; the bound only keeps a failing test from hanging."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="package")

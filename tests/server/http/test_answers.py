@@ -18,6 +18,7 @@ import pytest
 from sandbox_server.http import writer
 from sandbox_server.http.bounds import KIB, MIB, ONE_PIECE, Bounds
 from sandbox_server.messages import Aborted, FileSlice, Refusal, Request, Response
+from tests.support.waiting import eventually
 
 from .fakes import FakeApplication, Wire, file_response, serving
 
@@ -33,15 +34,6 @@ def content(size: int) -> bytes:
 
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
-
-
-def eventually(condition: object) -> None:
-    """Wait for what another thread is about to do."""
-    assert callable(condition)
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 class Quick(FakeApplication):

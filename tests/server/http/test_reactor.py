@@ -20,9 +20,10 @@ from sandbox_server.http.bounds import Bounds
 from sandbox_server.http.listeners import Listeners
 from sandbox_server.http.workers import Workers
 from sandbox_server.messages import Request, Response, json_response
+from tests.support.waiting import eventually
 
 from .fakes import FakeApplication, Wire, serving
-from .test_answers import descriptors, eventually
+from .test_answers import descriptors
 
 REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

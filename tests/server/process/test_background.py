@@ -13,8 +13,9 @@ import pytest
 
 from sandbox_server.messages import Aborted, Refusal
 from sandbox_server.process import kernel, table
+from tests.support.waiting import eventually
 
-from .harness import Bench, alive, chunks, eventually, frames, output, records
+from .harness import Bench, alive, chunks, frames, output, records
 
 
 def refused(bench: Bench, endpoint: str, fields: dict[str, Any], /, **how: Any) -> Refusal:
@@ -25,7 +26,7 @@ def refused(bench: Bench, endpoint: str, fields: dict[str, Any], /, **how: Any) 
 
 def ended(bench: Bench, key: Any) -> Any:
     """The detail of a process, once it has ended."""
-    assert eventually(lambda: bench.json("process_detail", {"pid": str(key)})["state"] == "exited")
+    eventually(lambda: bench.json("process_detail", {"pid": str(key)})["state"] == "exited")
     return bench.json("process_detail", {"pid": str(key)})
 
 
@@ -164,8 +165,8 @@ def test_field_079_a_thousand_short_processes_leave_no_zombie(bench: Bench) -> N
             except Refusal as refusal:
                 assert refusal.code == "too_many_processes"
                 time.sleep(0.01)
-    assert eventually(lambda: not [line for line in kernel.processes() if line.parent == os.getpid() and line.dead])
-    assert eventually(lambda: not bench.json("process_list", peer=peer)["processes"])
+    eventually(lambda: not [line for line in kernel.processes() if line.parent == os.getpid() and line.dead])
+    eventually(lambda: not bench.json("process_list", peer=peer)["processes"])
     assert len(bench.json("process_list", {"all": True})["processes"]) <= table.KEEP_RECORDS
 
 
@@ -196,7 +197,7 @@ def test_a_forgotten_record_lets_its_background_children_write_on(
     ended(bench, started["id"])
     monkeypatch.setattr(table, "KEEP_RECORDS", 0)
     assert bench.json("process_list", {"all": True}) == {"processes": []}
-    assert eventually((tmp_path / "survived").exists)
+    eventually((tmp_path / "survived").exists)
 
 
 @pytest.mark.field(92)
@@ -224,16 +225,16 @@ def test_a_signal_reaches_the_whole_group(bench: Bench, number: int) -> None:
     detail = ended(bench, started["id"])
     assert (detail["exit_code"], detail["signal"]) == (-number, number)
     if number != 2:  # a shell lets its background children ignore the interrupt
-        assert eventually(lambda: not alive(child))
+        eventually(lambda: not alive(child))
 
 
 def test_a_process_can_be_stopped_and_continued(bench: Bench) -> None:
     started = bench.start("sleep 60")
     stat = Path(f"/proc/{started['pid']}/stat")
     bench.json("process_signal", {"pid": started["id"], "signal": 20})
-    assert eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+    eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
     bench.json("process_signal", {"pid": started["id"], "signal": 18})
-    assert eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S")
+    eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S")
 
 
 @pytest.mark.parametrize("number", [0, 1, 19, -9, 65])
@@ -266,7 +267,7 @@ def test_what_an_ended_process_left_behind_can_still_be_signalled(bench: Bench, 
     child = int(joined(captured(bench, started["id"])))
     assert alive(child)
     bench.json("process_signal", {"pid": started["id"], "signal": number})
-    assert eventually(lambda: not alive(child))
+    eventually(lambda: not alive(child))
 
 
 @pytest.mark.parametrize("number", [9, 15])
@@ -494,7 +495,7 @@ def test_a_reader_that_is_too_slow_is_told_exactly_what_it_missed(bench: Bench) 
     bench.json("process_stdin", {"pid": started["id"], "data": "\n"})
     expected = b"first\n" + b"".join(b"%d\n" % number for number in range(1, 100_001))
     record = bench.table.find(started["id"], "ann")
-    assert eventually(lambda: record.ring.written[1] == len(expected))  # type: ignore[union-attr]
+    eventually(lambda: record.ring.written[1] == len(expected))  # type: ignore[union-attr]
     bench.json("process_stdin", {"pid": started["id"], "eof": True})
     rest = frames(b"".join(body))
     [gap] = records(rest, "gap")

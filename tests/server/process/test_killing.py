@@ -20,8 +20,9 @@ from sandbox_server.process import kernel
 from sandbox_server.process.children import Child, Children, Exit
 from sandbox_server.process.spawn import Launch
 from sandbox_server.process.supervisor import Supervisor
+from tests.support.waiting import eventually
 
-from .harness import Bench, alive, chunks, eventually, frames, output
+from .harness import Bench, alive, chunks, frames, output
 
 #: Starts 2**depth sleepers, each in a session of its own.
 BOMB = """
@@ -94,7 +95,7 @@ def test_field_077_a_fork_bombs_worth_of_grandchildren_is_gone_after_a_kill(benc
         assert caught.value.code == "timeout"
     elif way == "signal":
         started = bench.start("sh bomb.sh 6")
-        assert eventually(lambda: len(pids_in(pids)) > 60)
+        eventually(lambda: len(pids_in(pids)) > 60)
         bench.json("process_signal", {"pid": started["id"], "signal": 9})
     else:
         (bench.root / "loud.sh").write_text("sh bomb.sh 5 &\nsleep 0.7\nexec yes\n")
@@ -115,7 +116,7 @@ def test_shutting_down_leaves_nothing_however_it_hid(adopting: Bench) -> None:
     bench.start("sh bomb.sh 4")
     body = chunks(bench.ask("shell_stream", {"command": "sh -c 'echo up; sleep 600'"}, framed=True))
     got = next(body) + next(body)
-    assert eventually(lambda: len(pids_in(bench.root / "pids")) > 15 and pids_in(bench.root / "hidden"))
+    eventually(lambda: len(pids_in(bench.root / "pids")) > 15 and pids_in(bench.root / "hidden"))
     bench.table.close(grace=0.2)
     pids = [*pids_in(bench.root / "pids"), *pids_in(bench.root / "hidden"), stubborn["pid"]]
     assert not [pid for pid in pids if alive(pid)]
@@ -150,7 +151,7 @@ def test_field_079_orphans_are_adopted_and_reaped_without_touching_anybody_elses
         assert answer["exit_code"] == number
     assert [helper.wait() for helper in helpers] == list(range(30))
     adopting.json("shell", {"command": "true"})
-    assert eventually(lambda: not zombies())
+    eventually(lambda: not zombies())
 
 
 def test_orphans_wait_while_a_child_is_being_stopped_and_are_reaped_then(adopting: Bench) -> None:
@@ -159,8 +160,8 @@ def test_orphans_wait_while_a_child_is_being_stopped_and_are_reaped_then(adoptin
     record.child.pinned = True
     os.kill(record.pid, signal.SIGKILL)
     adopting.json("shell", {"command": "sh -c '(setsid true >/dev/null 2>&1 &)'"})
-    assert eventually(lambda: not zombies())
-    assert eventually(lambda: not record.running)
+    eventually(lambda: not zombies())
+    eventually(lambda: not record.running)
     assert record.exit is not None and record.exit.code == -9
 
 
@@ -181,7 +182,7 @@ def test_reaping_is_safe_at_any_moment_in_any_thread(adopting: Bench) -> None:
     finally:
         done.set()
         thread.join()
-    assert eventually(lambda: not zombies())
+    eventually(lambda: not zombies())
 
 
 def test_a_status_that_somebody_else_took_is_unknown(bench: Bench) -> None:
@@ -202,8 +203,8 @@ def test_without_pidfds_ends_are_noticed_and_kills_reach_everybody(
     bench.json("process_output", {"pid": started["id"], "wait": 20})
     pid = int(bench.json("process_output", {"pid": started["id"]})["events"][0]["data"])
     bench.json("process_signal", {"pid": started["id"], "signal": 9})
-    assert eventually(lambda: not alive(pid) and not alive(started["pid"]))
-    assert eventually(lambda: not bench.table.find(started["id"], "ann").running)
+    eventually(lambda: not alive(pid) and not alive(started["pid"]))
+    eventually(lambda: not bench.table.find(started["id"], "ann").running)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM])
@@ -241,7 +242,7 @@ def test_without_a_visible_proc_the_group_is_killed(bench: Bench, monkeypatch: p
     with pytest.raises(Refusal) as caught:
         bench.ask("shell", {"command": "sh -c 'sleep 600 & echo $!; wait'", "timeout": 0.3})
     pid = int(caught.value.facts["stdout"])
-    assert eventually(lambda: not alive(pid))
+    eventually(lambda: not alive(pid))
 
 
 def test_orphans_are_adopted_on_linux_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +283,7 @@ def test_a_name_with_parentheses_does_not_confuse_the_table(tmp_path: Path) -> N
     program.symlink_to("/bin/sleep")
     process = subprocess.Popen([str(program), "600"])
     try:
-        assert eventually(lambda: b") R 1 (x" in Path(f"/proc/{process.pid}/stat").read_bytes())
+        eventually(lambda: b") R 1 (x" in Path(f"/proc/{process.pid}/stat").read_bytes())
         line = kernel.stat(process.pid)
         assert line is not None and line.parent == os.getpid()
     finally:
@@ -338,7 +339,7 @@ def test_only_so_many_held_pipes_are_kept_open(bench: Bench, monkeypatch: pytest
         answer.pids.append(int(bench.json("shell", {"command": "sh -c 'yes & echo $! >&2'"},
                                           limits={"max_output_bytes": 10})["stderr"]))  # fmt: skip
     # The first one's pipes were closed for the later ones', so its writing ended it.
-    assert eventually(lambda: not alive(answer.pids[0]))
+    eventually(lambda: not alive(answer.pids[0]))
     assert alive(answer.pids[2])
 
 

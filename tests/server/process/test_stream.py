@@ -12,8 +12,9 @@ import pytest
 
 from sandbox_server.messages import FRAMES_TYPE, SSE_TYPE, Aborted, Refusal
 from sandbox_server.process import kernel
+from tests.support.waiting import eventually
 
-from .harness import Bench, alive, chunks, eventually, frames, output, records, sse
+from .harness import Bench, alive, chunks, frames, output, records, sse
 
 
 def test_lines_then_the_exit(bench: Bench) -> None:
@@ -188,7 +189,7 @@ def test_field_062_a_reader_that_stops_blocks_the_command_and_loses_nothing(benc
 def test_a_reader_that_stops_does_not_prolong_the_command(bench: Bench) -> None:
     body = chunks(bench.ask("shell_stream", {"command": "yes", "timeout": 0.3}, framed=True))
     pid = records(frames(next(body)), "start")[0]["pid"]
-    assert eventually(lambda: not alive(pid))  # nobody reads meanwhile
+    eventually(lambda: not alive(pid))  # nobody reads meanwhile
     assert frames(b"".join(body))[-1][1]["reason"] == "timeout"
 
 
@@ -225,19 +226,19 @@ def test_field_130_closing_the_stream_ends_the_command_and_its_children(bench: B
     )
     assert len(pids) == 2 and all(map(alive, pids))
     body.close()  # type: ignore[attr-defined]
-    assert eventually(lambda: not any(map(alive, pids)))
+    eventually(lambda: not any(map(alive, pids)))
     body.close()  # type: ignore[attr-defined]
 
 
 @pytest.mark.finding("R-A3")
 def test_a_stream_that_was_never_read_is_stopped_with_its_response(bench: Bench) -> None:
     bench.ask("shell_stream", {"command": "sh -c 'echo $$ >pid; exec sleep 60'"}, framed=True)
-    assert eventually(lambda: (bench.root / "pid").exists() and (bench.root / "pid").read_text())
+    eventually(lambda: (bench.root / "pid").exists() and (bench.root / "pid").read_text())
     pid = int((bench.root / "pid").read_text())
     deferred = bench.calls[-1].deferred
     while deferred:
         deferred.pop()()
-    assert eventually(lambda: not alive(pid))
+    eventually(lambda: not alive(pid))
 
 
 @pytest.mark.parametrize("framed", [True, False])
@@ -249,7 +250,7 @@ def test_a_vanished_peer_ends_a_silent_command(bench: Bench, framed: bool) -> No
     peer.vanish()
     with pytest.raises(Aborted):
         next(body)
-    assert eventually(lambda: not alive(child.pid))
+    eventually(lambda: not alive(child.pid))
 
 
 def test_a_command_that_ignores_the_polite_signal_is_killed_after_a_grace(bench: Bench) -> None:
@@ -258,7 +259,7 @@ def test_a_command_that_ignores_the_polite_signal_is_killed_after_a_grace(bench:
     next(body)
     pid = int(output(frames(next(body))))
     body.close()  # type: ignore[attr-defined]
-    assert eventually(lambda: not alive(pid))
+    eventually(lambda: not alive(pid))
 
 
 def test_a_command_may_use_the_grace_to_tidy_up(bench: Bench, tmp_path: Path) -> None:
@@ -270,4 +271,4 @@ def test_a_command_may_use_the_grace_to_tidy_up(bench: Bench, tmp_path: Path) ->
     next(body)
     next(body)
     body.close()  # type: ignore[attr-defined]
-    assert eventually((tmp_path / "tidied").exists)  # although the leader was gone at once
+    eventually((tmp_path / "tidied").exists)  # although the leader was gone at once
