@@ -6,6 +6,8 @@ standard input at the end.
 
 from __future__ import annotations
 
+import shlex
+
 # Runs the body as `__main__` under a name of its own, so that tracebacks show its lines and nothing of this; output
 # is sent line by line, because it is watched.
 _PYTHON = """\
@@ -39,3 +41,8 @@ _COMMANDS: dict[str, list[str]] = {
 def program(language: str) -> list[str]:
     """The command that runs a body in this language, given on standard input."""
     return list(_COMMANDS[language])
+
+
+def language_of(command: str) -> str:
+    """The language whose bodies this command line runs; nothing for any other command."""
+    return next((language for language, arguments in _COMMANDS.items() if command == shlex.join(arguments)), "")

@@ -492,6 +492,29 @@ def test_following_ends_with_the_process(started: Run) -> None:
     assert started("%sandbox logs 1").stdout == "0\n1\n2\n"
 
 
+def test_a_cell_started_by_the_kernel_before_is_called_the_same(
+    started: Run, shell: InteractiveShell, here: Path
+) -> None:
+    started("%%sandbox run --bg --lang bash\nsleep 600")
+    shell.meta["sandbox_notebook"]["session"].entries["local"].titles.clear()
+    assert started("%sandbox ps").text == "   state    command\n1  running  bash cell"
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        ("input()", "nobody can type into a running cell: %%sandbox run COMMAND gives it the body below as input"),
+        (
+            "import urllib.request\nurllib.request.urlopen('http://host.invalid')",
+            'sandbox "local" has no network; %sandbox start --network --name NAME makes one that has',
+        ),
+        ("raise ValueError('EOFError')", "--ok if that is no error; --out VAR keeps the result"),
+    ],
+)
+def test_what_a_sandbox_cannot_give_is_said_where_a_program_misses_it(started: Run, body: str, hint: str) -> None:
+    assert failure(started(f"%%sandbox run\n{body}")) == ("python cell ended with exit code 1", hint)
+
+
 def test_a_log_without_a_word_says_so(started: Run) -> None:
     started("%sandbox run --bg sleep 600")
     assert started("%sandbox logs").text == "1 (sleep 600) has written nothing so far"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..errors import Stopped
 from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
+from ..programs import language_of
 from ..render import Row, Table
 from ..results import Notice, Rows
 from ..session import Entry
@@ -116,8 +117,9 @@ def key(info: ProcessInfo) -> str:
 
 
 def title(entry: Entry, info: ProcessInfo) -> str:
-    """What to call it: as it was started here, else its command line."""
-    return entry.titles.get(key(info), info.command)
+    """What to call it: as it was started here or by the kernel before, else its command line."""
+    language = language_of(info.command)
+    return entry.titles.get(key(info), f"{language} cell" if language else info.command)
 
 
 def _state(info: ProcessInfo) -> str:

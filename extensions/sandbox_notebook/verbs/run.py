@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Only a shell knows these; as plain arguments they would do something else than their author thinks.
 _OPERATOR = re.compile(r"\|\|?|&&?|;|\d?[<>]{1,2}(&\d)?|\d?[<>]{1,2}[^<>&=(].*|.*;")
+# How libraries and tools put it that there is no network, in the last line that they write.
+_NO_NETWORK = re.compile("name resolution|resolve host|[Nn]etwork is unreachable|[Nn]ame or service not known")
 _FOREVER = 7 * 86400.0
 
 
@@ -51,7 +53,7 @@ def run(call: Invocation) -> Outcome:
     if variable:
         call.namespace[variable] = result
     if not result.success and not call.parsed.flag("ok"):
-        raise Mistake(f"{work.title} {_ending(result)}", _advice(work))
+        raise Mistake(f"{work.title} {_ending(result)}", _advice(work, result, entry))
     return Outcome(result)
 
 
@@ -143,7 +145,12 @@ def _ending(result: CommandResult) -> str:
     return f"was ended by {signal_name(result.signal)}" if result.signal else f"ended with exit code {result.exit_code}"
 
 
-def _advice(work: Work) -> str:
+def _advice(work: Work, result: CommandResult, entry: Entry) -> str:
+    last = result.stderr.rstrip().rpartition("\n")[2]
+    if last.startswith("EOFError"):
+        return "nobody can type into a running cell: %%sandbox run COMMAND gives it the body below as input"
+    if entry.sandbox.network != "shared" and _NO_NETWORK.search(last):
+        return f'sandbox "{entry.name}" has no network; %sandbox start --network --name NAME makes one that has'
     if work.globs:
         return f'no shell expanded "{work.globs[0]}": %%sandbox run --lang bash does'
     return "--ok if that is no error; --out VAR keeps the result"

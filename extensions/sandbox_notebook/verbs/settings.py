@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..config import SETTINGS
+from ..config import SETTINGS, UI
 from ..grammar import Mistake, nearest
 from ..invocation import Invocation, Outcome
 from ..render import Cell, Row, Table
@@ -38,6 +38,8 @@ def _read(name: str, current: object, text: str) -> Any:
     kind: type[bool] | type[int] | type[float] | type[str] = type(current)  # type: ignore[assignment]
     if kind is bool and text.lower() in _TRUE | _FALSE:
         return text.lower() in _TRUE
+    if name == "ui" and text not in UI:
+        raise Mistake(f'"{text}" is no value for ui, expected one of {", ".join(UI)}', f"%sandbox config ui {UI[0]}")
     try:
         if kind is not bool:
             return kind(text)
