@@ -39,6 +39,7 @@ def main() -> int:
         kernel_name="python3",
         resources={"metadata": {"path": str(OUT)}},
         on_cell_executed=report,
+        extra_arguments=["--log-level=ERROR"],  # no remarks about transports: nobody but this process talks to it
     )
     failure = None
     try:
