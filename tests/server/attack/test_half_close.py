@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from sandbox_server.messages import OCTETS_TYPE
-from tests.server.attack.wire import connect, eventually, post, rest, running
+from tests.server.attack.wire import connect, post, rest, running
 from tests.support.server import ServerProcess, running_server
+from tests.support.waiting import eventually
 
 # It says something after the caller's end has certainly been seen.
 SLOW = {"command": "sh -c 'sleep 0.5; echo done'"}
@@ -64,10 +65,10 @@ def test_field_095_a_command_ends_when_a_caller_leaves_that_had_closed_its_sendi
     mark = f"caller{uuid.uuid4().hex}"
     with connect(server) as connection:
         connection.sendall(post(path, {"command": f"sh -c 'sleep 60; : {mark}'"}))
-        assert eventually(lambda: running(mark))
+        eventually(lambda: running(mark))
         connection.shutdown(socket.SHUT_WR)
         with connect(server) as other:  # by its answer the server had time to see the end
             other.sendall(post("/shell", SLOW))
             assert b"done" in rest(other)
         assert running(mark)
-    assert eventually(lambda: not running(mark))
+    eventually(lambda: not running(mark))
