@@ -20,22 +20,22 @@ _STEERING = re.compile(
     | RES_OPTIONS | LOCALDOMAIN | .*SAN_OPTIONS
     | PATH | CDPATH | FPATH | ENV | IFS | BASH.* | SHELLOPTS | PS[0-9] | PROMPT_COMMAND | GLOBIGNORE | ZDOTDIR
     | ZSH.* | FISH_.* | fish_.* | SHELL | FCEDIT | HISTFILE | INPUTRC | POSIXLY_CORRECT
-    | PYTHON.* | IPYTHON.* | JUPYTER.* | MPL(?:BACKEND|CONFIGDIR) | PIP_.* | PIPENV_.* | POETRY_.* | UV_.* | VIRTUAL_ENV | CONDA.*
-    | SETUPTOOLS_.* | PYTEST_.* | TOX_.* | NODE_.* | NPM_.* | npm_.* | YARN_.* | PNPM_.* | DENO_.* | BUN_.*
+    | PYTHON.* | IPYTHON.* | JUPYTER.* | MPL(?:BACKEND|CONFIGDIR) | PIP_.* | PIPENV_.* | POETRY_.* | UV_.* | VIRTUAL_ENV
+    | CONDA.* | SETUPTOOLS_.* | PYTEST_.* | TOX_.* | NODE_.* | NPM_.* | npm_.* | YARN_.* | PNPM_.* | DENO_.* | BUN_.*
     | PERL.* | RUBY.* | GEM_.* | BUNDLE_.* | LUA.* | PHP.* | JAVA_.* | _JAVA_OPTIONS | JDK_.* | CLASSPATH | MAVEN_.*
     | GRADLE_.* | ANT_.* | R_.* | JULIA_.* | OCTAVE.* | TCL.* | TK_.* | AWK.* | GAWK.* | GUILE_.* | SCHEME.*
-    | ERL.* | ELIXIR_.* | MIX_.* | HEX_.* | OCAML.* | CAML.* | GHC.* | STACK_(?:ROOT|YAML) | CABAL_.* | DOTNET_.* | COMPlus_.*
-    | MONO_.* | NUGET_.*
+    | ERL.* | ELIXIR_.* | MIX_.* | HEX_.* | OCAML.* | CAML.* | GHC.* | STACK_(?:ROOT|YAML) | CABAL_.* | DOTNET_.*
+    | COMPlus_.* | MONO_.* | NUGET_.*
     | RUST.* | CARGO_.* | GO.* | CC | CXX | CPP | LD | AR | AS | NM | LDSHARED | GCC_.* | COMPILER_PATH
     | LIBRARY_PATH | CPATH | .*_INCLUDE_PATH | COLLECT_.* | CCACHE_.* | DISTCC_.* | MAKEFILES | CMAKE_.* | CTEST_.*
     | PKG_CONFIG.* | ACLOCAL.* | AUTOCONF | AUTOM4TE.* | M4.* | NINJA_.* | MESON.*
     | GZIP | BZIP2? | XZ_.* | ZSTD_.* | ZIP | ZIPOPT | UNZIP | UNZIPOPT | ZIPINFO.* | TAR_.* | TAPE | RIPGREP_.*
-    | FZF_.* | PARALLEL.* | LESS.* | MORE | MAN(?:OPT|PAGER|PATH) | TERMINFO.* | TERMCAP | TERMPATH | SCREEN(?:RC|DIR) | TMUX.*
-    | VISUAL | EXINIT | VIM.* | MYVIMRC | NVIM.* | EMACS.* | BROWSER
+    | FZF_.* | PARALLEL.* | LESS.* | MORE | MAN(?:OPT|PAGER|PATH) | TERMINFO.* | TERMCAP | TERMPATH | SCREEN(?:RC|DIR)
+    | TMUX.* | VISUAL | EXINIT | VIM.* | MYVIMRC | NVIM.* | EMACS.* | BROWSER
     | (?i:\w+_proxy) | OPENSSL_.* | SSL.* | SSH_.* | RSYNC_.* | CVS.* | SVN_.* | HG.* | GIT_.* | WGETRC | SYSTEM_WGETRC
     | CURL_.* | NETRC | GNUPGHOME | GPG_.* | SUDO_.* | KRB5.* | NSS_.* | P11_.* | PKCS11.*
-    | AWS_.* | AZURE_.* | GOOGLE_.* | CLOUDSDK_.* | KUBE.* | DOCKER_.* | HELM_.* | TF_(?:CLI|PLUGIN|DATA).* | VAULT_.* | ANSIBLE_.*
-    | PG(?:SERVICE|SYSCONF|PASS|SSL|HOST).* | PSQL.* | MYSQL_.* | MARIADB_.* | ODBC.*
+    | AWS_.* | AZURE_.* | GOOGLE_.* | CLOUDSDK_.* | KUBE.* | DOCKER_.* | HELM_.* | TF_(?:CLI|PLUGIN|DATA).* | VAULT_.*
+    | ANSIBLE_.* | PG(?:SERVICE|SYSCONF|PASS|SSL|HOST).* | PSQL.* | MYSQL_.* | MARIADB_.* | ODBC.*
     | GTK.* | GDK_.* | GIO_.* | GST_.* | QT_.* | QML.* | KDE.* | DBUS_.* | LIBGL_.* | VK_.* | MAGICK_.* | GS_.*
     | FONTCONFIG_.* | CUDA_INJECTION.* | HOME | XDG_.*
     | .*(?:OPTIONS|OPTS|FLAGS|PRELOAD|_RSH|_SSH|ASKPASS|PAGER|EDITOR|_COMMAND|_CONFIG|_CONFIG_FILE|_HOOKS?|_PLUGINS?)
