@@ -16,7 +16,11 @@ from ._wire import Json
 @public
 @dataclass(frozen=True)
 class Receipt:
-    """The facts of a finished transfer. Of a directory: the totals, and one outcome per file."""
+    """The facts of a finished transfer. Of a directory: the totals, and one outcome per file.
+
+    ``mode`` is octal text, ``sha256`` hexadecimal and there when it was asked for, ``etag`` the version, for
+    ``If-Match`` (RFC 9110, section 8.8.3).
+    """
 
     path: str
     bytes: int
@@ -61,7 +65,7 @@ class FileOutcome:
 @public
 @dataclass(frozen=True)
 class FileEntry:
-    """One entry of a directory listing; ``path`` begins with the path that was listed."""
+    """One entry of a directory listing; ``path`` begins with the path that was listed, ``size`` is in bytes."""
 
     name: str
     path: str
@@ -96,7 +100,7 @@ class FileEntry:
 @public
 @dataclass(frozen=True)
 class FileInfo:
-    """Facts about one path that exists."""
+    """Facts about one path that exists. ``size`` is in bytes, ``permissions`` octal text."""
 
     name: str
     path: str
@@ -136,6 +140,8 @@ class FileInfo:
 @public
 @dataclass(frozen=True)
 class SearchHit:
+    """One file that a search has found."""
+
     name: str
     path: str
 

@@ -12,6 +12,8 @@ from ._wire import Json
 @public
 @dataclass(frozen=True)
 class SystemInfo:
+    """The machine as the sandbox sees it. Memory in MiB, disk (of the root) in GiB."""
+
     os: str
     arch: str
     cpu_count: int
@@ -40,6 +42,8 @@ class SystemInfo:
 @public
 @dataclass(frozen=True)
 class SystemMetrics:
+    """How busy the machine is. Memory in MiB, disk in GiB, parts in percent; load as in getloadavg(3)."""
+
     cpu_load_1m: float
     cpu_load_5m: float
     cpu_load_15m: float
@@ -70,6 +74,8 @@ class SystemMetrics:
 @public
 @dataclass(frozen=True)
 class ListeningPort:
+    """A socket that something in the sandbox listens on; ``pid`` is None where it cannot be told."""
+
     port: int
     protocol: str
     address: str
@@ -88,6 +94,8 @@ class ListeningPort:
 @public
 @dataclass(frozen=True)
 class Package:
+    """One installed Python package."""
+
     name: str
     version: str
 
@@ -99,6 +107,8 @@ class Package:
 @public
 @dataclass(frozen=True)
 class CommandArgument:
+    """One argument of an operator's command."""
+
     name: str
     type: str
     required: bool = False
@@ -162,6 +172,8 @@ class CodeResult:
 @public
 @dataclass(frozen=True)
 class GitFile:
+    """One changed file; ``status`` says how: ``modified``, ``added``, ``deleted``, ``untracked`` …"""
+
     path: str
     status: str
 
@@ -173,6 +185,8 @@ class GitFile:
 @public
 @dataclass(frozen=True)
 class GitStatus:
+    """A repository's branch, and what differs from its last commit."""
+
     branch: str
     clean: bool
     files: tuple[GitFile, ...] = ()
@@ -186,6 +200,8 @@ class GitStatus:
 @public
 @dataclass(frozen=True)
 class GitDiff:
+    """A unified diff, and how much it changes."""
+
     diff: str = field(repr=False)
     files_changed: int = 0
     insertions: int = 0

@@ -133,7 +133,7 @@ class AsyncFilesTwins:
         max_entries: int | None = None,
         max_depth: int | None = None,
     ) -> builtins.list[FileEntry]:
-        """The entries of a directory, all of them unless `max_entries` says otherwise."""
+        """The entries of a directory, sorted by path: all of them unless `max_entries` says otherwise."""
         return self._twin.list(
             path,
             recursive=recursive,
@@ -199,7 +199,7 @@ class AsyncFilesTwins:
         max_depth: int | None = None,
         max_results: int | None = None,
     ) -> builtins.list[SearchHit]:
-        """Find files by name below a directory."""
+        """Find files below a directory whose name matches a shell pattern, as ``*.csv``."""
         return self._twin.search(
             path,
             pattern,
@@ -273,7 +273,7 @@ class AsyncFilesTwins:
         *,
         limit: int | None = READ_LIMIT,
     ) -> bytes:
-        """A whole file as bytes. A file larger than `limit` is refused before it is read; None means any size."""
+        """A whole file as bytes."""
         return self._twin.read(
             path,
             limit=limit,
@@ -493,7 +493,7 @@ class AsyncProcessesTwins:
         pid: int | str,
         number: int,
     ) -> None:
-        """Send a signal to a background process and its group."""
+        """Send a signal, by its number, to a background process and its group."""
         self._twin.signal(
             pid,
             number,
@@ -580,7 +580,7 @@ class AsyncSandboxTwins:
         cls,
         name: str,
     ) -> Sandbox:
-        """The kept sandbox of this name, started by whichever process of this user."""
+        """The kept sandbox of this name, started by whichever process of this user; else `SandboxNotFoundError`."""
         from .._sync.sandbox import Sandbox
 
         return Sandbox.attach(

@@ -46,7 +46,12 @@ class AsyncProcesses(AsyncProcessesTwins):
     ) -> CommandResult:
         """Run a command to its end. Whatever stops this call stops the command.
 
-        The callbacks get text as it comes. The result holds the last `keep` bytes of each stream.
+        `command` is a list of arguments, passed on as they are, or text that is split as a POSIX shell would split it;
+        no shell runs it. `cwd` is a directory of the sandbox, `env` adds variables. After `timeout` seconds (300 when
+        nobody says) it is killed: `CommandTimeoutError`, with the output so far. `check` turns an exit code other than
+        0 into `CommandFailedError`. The callbacks get text as it comes; the result holds the last `keep` bytes
+        (64 MiB) of each stream. Raises `NotFoundError` for a program that is not there, `PolicyDeniedError` for one
+        that the policy forbids.
         """
         call = calls.shell_stream(command, cwd=cwd, env=env, timeout=timeout, stdin=stdin)
         quiet = on_stdout is None and on_stderr is None
@@ -135,7 +140,7 @@ class AsyncProcesses(AsyncProcessesTwins):
         return await self._connection.send(calls.process(pid))
 
     async def signal(self, pid: int | str, number: int) -> None:
-        """Send a signal to a background process and its group."""
+        """Send a signal, by its number, to a background process and its group."""
         await self._connection.send(calls.signal(pid, int(number)))
 
     def follow(self, pid: int | str, *, stdout_from: int = 0, stderr_from: int = 0) -> AsyncOutputStream:

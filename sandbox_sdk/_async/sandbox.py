@@ -69,6 +69,8 @@ class AsyncSandbox(AsyncSandboxTwins):
         (``"transfer"`` stands for both transfers, which `download_from` and `upload_to` bind to a directory each).
         `isolation` is ``auto``, ``bubblewrap``, ``landlock`` or ``none``; by name it is that or an error. A sandbox to
         `keep` outlives this process, and the same call with the same `name` finds it again.
+
+        Raises `IsolationUnavailableError`, `SandboxNameTakenError`, and `SandboxStartError` with the server's log.
         """
         settings = Settings.of(
             policy,
@@ -93,7 +95,7 @@ class AsyncSandbox(AsyncSandboxTwins):
 
     @classmethod
     async def attach(cls, name: str) -> AsyncSandbox:
-        """The kept sandbox of this name, started by whichever process of this user."""
+        """The kept sandbox of this name, started by whichever process of this user; else `SandboxNotFoundError`."""
         return cls(await arun_blocking(lambda: attach(name)))
 
     @classmethod
@@ -109,6 +111,7 @@ class AsyncSandbox(AsyncSandboxTwins):
 
     @property
     def name(self) -> str:
+        """What it was called, or ``sandbox-1``, ``sandbox-2`` … within this process."""
         return self._local.name
 
     @property
@@ -138,6 +141,7 @@ class AsyncSandbox(AsyncSandboxTwins):
 
     @property
     def running(self) -> bool:
+        """True while its server runs."""
         return self._local.running
 
     @property
@@ -165,26 +169,32 @@ class AsyncSandbox(AsyncSandboxTwins):
 
     @property
     def files(self) -> AsyncFiles:
+        """Read and write its files."""
         return self.server.files
 
     @property
     def process(self) -> AsyncProcesses:
+        """Run commands in it."""
         return self.server.process
 
     @property
     def code(self) -> AsyncCode:
+        """Run pieces of code in it."""
         return self.server.code
 
     @property
     def git(self) -> AsyncGit:
+        """Look at repositories in it."""
         return self.server.git
 
     @property
     def system(self) -> AsyncSystem:
+        """Ask for facts about the machine."""
         return self.server.system
 
     @property
     def commands(self) -> AsyncCommands:
+        """Run the operator's commands."""
         return self.server.commands
 
     async def run(
@@ -200,7 +210,15 @@ class AsyncSandbox(AsyncSandboxTwins):
         on_stderr: Callable[[str], object] | None = None,
         keep: int = KEEP,
     ) -> CommandResult:
-        """Run a command to its end. Whatever stops this call stops the command."""
+        """Run a command to its end. Whatever stops this call stops the command.
+
+        `command` is a list of arguments, passed on as they are, or text that is split as a POSIX shell would split it;
+        no shell runs it. `cwd` is a directory of the sandbox, `env` adds variables. After `timeout` seconds (300 when
+        nobody says) it is killed: `CommandTimeoutError`, with the output so far. `check` turns an exit code other than
+        0 into `CommandFailedError`. The callbacks get text as it comes; the result holds the last `keep` bytes
+        (64 MiB) of each stream. Raises `NotFoundError` for a program that is not there, `PolicyDeniedError` for one
+        that the policy forbids.
+        """
         return await self.process.run(
             command,
             cwd=cwd,

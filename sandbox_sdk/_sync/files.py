@@ -37,7 +37,11 @@ class Files:
     def list(
         self, path: str = ".", *, recursive: bool = False, max_entries: int | None = None, max_depth: int | None = None
     ) -> builtins.list[FileEntry]:
-        """The entries of a directory, all of them unless `max_entries` says otherwise."""
+        """The entries of a directory, sorted by path: all of them unless `max_entries` says otherwise.
+
+        `recursive` goes into directories, `max_depth` levels deep (as deep as the server goes when nobody says).
+        Raises `NotFoundError` where there is no directory, `FilePolicyDeniedError` where the policy forbids it.
+        """
         entries: builtins.list[FileEntry] = []
         cursor: str | None = None
         while True:
@@ -76,7 +80,7 @@ class Files:
     def search(
         self, path: str, pattern: str, *, max_depth: int | None = None, max_results: int | None = None
     ) -> builtins.list[SearchHit]:
-        """Find files by name below a directory."""
+        """Find files below a directory whose name matches a shell pattern, as ``*.csv``."""
         return self._connection.send(calls.search(path, pattern, max_depth, max_results))
 
     def upload(
@@ -93,6 +97,13 @@ class Files:
         """Store a local file, a directory, bytes, a binary file object or an iterator of bytes in the sandbox.
 
         Text is a path; `write` stores text itself. Where a file or directory ends up is what ``cp -r`` would do.
+
+        `overwrite=False` refuses to replace a file (`ConflictError`). `progress` is called with (bytes done, bytes in
+        all). `verify` compares the ``"size"``, or the ``"sha256"`` digest too. `mode` is three octal digits, as
+        ``"640"``; else a replaced file keeps its own. `durable` waits until it is on the disk.
+
+        Raises `PolicyDeniedError`, `PayloadTooLargeError` and `NoSpaceError` as the server refuses it, and
+        `TransferError` when it did not arrive as it was sent, or when files of a directory failed.
         """
         options = Options(overwrite, verify, mode, durable)
         report = Progress(callback(progress))
@@ -121,7 +132,10 @@ class Files:
         mode: str | None = None,
         durable: bool = False,
     ) -> Receipt:
-        """Store text (as UTF-8), bytes, a binary file object or an iterator of bytes as one file."""
+        """Store text (as UTF-8), bytes, a binary file object or an iterator of bytes as one file.
+
+        The options are those of `upload`, and so are the errors.
+        """
         options = Options(overwrite, verify, mode, durable)
         return self._store(data, path, options, Progress(callback(progress)))
 
@@ -145,7 +159,9 @@ class Files:
     ) -> Receipt:
         """Store a file or directory of the sandbox locally, where ``cp -r`` would put it.
 
-        A local file stays as it was until all of the new one is here. A broken connection is resumed.
+        A local file stays as it was until all of the new one is here. A broken connection is resumed. `progress` and
+        `verify` are those of `upload`. Raises `NotFoundError`, `PolicyDeniedError`, and `TransferError` when it did not
+        arrive as it was sent, or when files of a directory failed.
         """
         report = Progress(callback(progress))
         trees = Trees(self._connection, self._transfers)
@@ -154,7 +170,10 @@ class Files:
         return receipt
 
     def read(self, path: str, *, limit: int | None = READ_LIMIT) -> bytes:
-        """A whole file as bytes. A file larger than `limit` is refused before it is read; None means any size."""
+        """A whole file as bytes.
+
+        One larger than `limit` bytes (256 MiB) is a `PayloadTooLargeError` before it is read; None means any size.
+        """
         return self._transfers.read(path, limit)
 
     def read_text(

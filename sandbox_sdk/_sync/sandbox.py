@@ -68,6 +68,8 @@ class Sandbox:
         (``"transfer"`` stands for both transfers, which `download_from` and `upload_to` bind to a directory each).
         `isolation` is ``auto``, ``bubblewrap``, ``landlock`` or ``none``; by name it is that or an error. A sandbox to
         `keep` outlives this process, and the same call with the same `name` finds it again.
+
+        Raises `IsolationUnavailableError`, `SandboxNameTakenError`, and `SandboxStartError` with the server's log.
         """
         settings = Settings.of(
             policy,
@@ -92,7 +94,7 @@ class Sandbox:
 
     @classmethod
     def attach(cls, name: str) -> Sandbox:
-        """The kept sandbox of this name, started by whichever process of this user."""
+        """The kept sandbox of this name, started by whichever process of this user; else `SandboxNotFoundError`."""
         return cls(run_blocking(lambda: attach(name)))
 
     @classmethod
@@ -102,6 +104,7 @@ class Sandbox:
 
     @property
     def name(self) -> str:
+        """What it was called, or ``sandbox-1``, ``sandbox-2`` … within this process."""
         return self._local.name
 
     @property
@@ -131,6 +134,7 @@ class Sandbox:
 
     @property
     def running(self) -> bool:
+        """True while its server runs."""
         return self._local.running
 
     @property
@@ -158,26 +162,32 @@ class Sandbox:
 
     @property
     def files(self) -> Files:
+        """Read and write its files."""
         return self.server.files
 
     @property
     def process(self) -> Processes:
+        """Run commands in it."""
         return self.server.process
 
     @property
     def code(self) -> Code:
+        """Run pieces of code in it."""
         return self.server.code
 
     @property
     def git(self) -> Git:
+        """Look at repositories in it."""
         return self.server.git
 
     @property
     def system(self) -> System:
+        """Ask for facts about the machine."""
         return self.server.system
 
     @property
     def commands(self) -> Commands:
+        """Run the operator's commands."""
         return self.server.commands
 
     def run(
@@ -193,7 +203,15 @@ class Sandbox:
         on_stderr: Callable[[str], object] | None = None,
         keep: int = KEEP,
     ) -> CommandResult:
-        """Run a command to its end. Whatever stops this call stops the command."""
+        """Run a command to its end. Whatever stops this call stops the command.
+
+        `command` is a list of arguments, passed on as they are, or text that is split as a POSIX shell would split it;
+        no shell runs it. `cwd` is a directory of the sandbox, `env` adds variables. After `timeout` seconds (300 when
+        nobody says) it is killed: `CommandTimeoutError`, with the output so far. `check` turns an exit code other than
+        0 into `CommandFailedError`. The callbacks get text as it comes; the result holds the last `keep` bytes
+        (64 MiB) of each stream. Raises `NotFoundError` for a program that is not there, `PolicyDeniedError` for one
+        that the policy forbids.
+        """
         return self.process.run(
             command,
             cwd=cwd,
