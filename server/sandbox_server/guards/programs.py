@@ -59,6 +59,11 @@ class SearchPath:
         file = _real(given)
         return Program(word, (given, *_way(given)), file if _mode(file) else "")
 
+    def holds(self, program: Program) -> bool:
+        """Whether the word names something in one of the directories, and not only a way that leads there."""
+        found = os.path.dirname(_canonical(program.places[0]))
+        return any(found == _real(directory) for directory in self.directories)
+
     def _find(self, name: str) -> str:
         for directory in self.directories:
             path = f"{directory}/{name}"
@@ -81,8 +86,13 @@ class ProgramRule:
         if not program.file:
             # Nothing will run. A bare name may still be told so, instead of being refused.
             return program.word if self._matches((program.word,)) and "/" not in program.word else None
-        if self._matches(map(_canonical, program.places) if self._is_path else self._standing(program)):
-            return program.word
+        places = [_canonical(place) for place in program.places] if self._is_path else self._standing(program)
+        matched = next((place for place in places if self._matches((place,))), None)
+        if matched is not None:
+            # A link that anybody may have made leads to the program, but its name and place mean nothing: a file of
+            # many commands would become the one that the link is called, and Python look for its home beside the link.
+            known = self._search.holds(program) or matched == _canonical(program.places[0])
+            return program.word if known else matched
         # The very file, where the rule names a link to it: run under the allowed name, so one file of many commands
         # is still only the one that was allowed.
         return self._text if self._is_target(program) else None

@@ -177,6 +177,30 @@ def test_field_160_programs_are_compared_resolved(
 
 @pytest.mark.field(160)
 @pytest.mark.parametrize(
+    ("allow", "word", "argv0"),
+    [
+        ("ls", "rm", "ls"),
+        ("l*", "rm", "ls"),
+        ("SYS/bin/ls", "rm", "SYS/usr/bin/ls"),
+        ("python3", "venv/bin/python", "python3"),
+        ("python3.11", "venv/bin/python", "python3.11"),
+        ("SYS/bin/python*", "venv/bin/python", "SYS/usr/bin/python3"),
+        ("BASE/venv/bin/python", "venv/bin/python", "./venv/bin/python"),
+    ],
+)
+def test_field_160_a_link_that_a_caller_may_have_made_does_not_choose_the_name_that_runs(
+    admit: Callable[..., Command], guard_of: GuardOf, system: Path, base: Path, allow: str, word: str, argv0: str
+) -> None:
+    (base / "venv/bin").mkdir(parents=True)
+    (base / "venv/bin/python").symlink_to(system / "bin/python3")
+    (base / "rm").symlink_to(system / "bin/ls")
+    command = admit([f"./{word}", "a"], allow=[allow.replace("BASE", str(base))], paths=guard_of())
+    assert command.argv == (argv0.replace("SYS", str(system)), "a")
+    assert command.program in (f"{system}/usr/bin/busybox", f"{system}/usr/bin/python3.11")
+
+
+@pytest.mark.field(160)
+@pytest.mark.parametrize(
     ("allow", "word"),
     [
         ("ls", "rm"),
