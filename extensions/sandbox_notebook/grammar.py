@@ -155,6 +155,8 @@ class _Reading:
                 break
             if word.text.startswith("-") and len(word.text) > 1 and not word.quoted:
                 self._option(word)
+            elif word.text.startswith("#") and not word.quoted:
+                raise self._mistake('"#" begins no comment here', "put it on a line of its own, or into quotes", word)
             elif self.command.verbatim:
                 self.plain += [word, *self.words]
                 break

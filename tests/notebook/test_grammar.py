@@ -93,6 +93,8 @@ def test_braces_and_dollars_reach_the_command_as_written() -> None:
         ("download", "remote is missing: path in the sandbox", "%sandbox download out/plot.svg"),
         ("use", "name is missing: which one", "%sandbox use second"),
         ("use a b", '"b" is one argument too many', "%sandbox use name"),
+        ("start # mine", '"#" begins no comment here', "put it on a line of its own, or into quotes"),
+        ("run --out x # the body", '"#" begins no comment here', "put it on a line of its own, or into quotes"),
         ("--policy x", 'option "--policy" comes after a subcommand', "%sandbox start --policy x"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -463,6 +464,16 @@ def test_a_refusal_is_two_lines(started: Run) -> None:
         "files_download_stream · path_not_allowed"
     )
     assert not Path("passwd").exists()
+
+
+def test_the_first_examples_of_the_page_run_as_they_are_printed(run: Run, here: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/topics/notebook.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (here / "data.csv").write_text("n\n1\n")
+    for example in examples:
+        assert run(example).error is None, example
+    assert len(examples) == 2
+    assert run("[entry.name for entry in files], result.stdout").result == (["data.csv"], "n\n1\n\n")
 
 
 # ps, logs, kill
