@@ -108,31 +108,41 @@ def _policy_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", metavar="NAME", help="preset; with --policy it replaces the document's own")
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"{text}" is no whole number') from None
+
+
 def _port(text: str) -> int:
-    port = int(text)
+    port = _whole(text)
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"{port} is no port; use 0 to 65535")
     return port
 
 
 def _descriptor(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{number} is no descriptor; use 0 or more")
     return number
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is no count; use 1 or more")
     return number
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"{text} is no time to wait; use more than 0 and at most 3600 seconds")
+        raise argparse.ArgumentTypeError(f'"{text}" is no time to wait; use more than 0 and at most 3600 seconds')
     return seconds
 
 

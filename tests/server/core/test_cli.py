@@ -49,6 +49,22 @@ def not_started(tmp_path: Path, *arguments: str, **more: Any) -> tuple[int, str]
 # -- version, help, usage -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["serve", "--port", "http"], 'argument --port: "http" is no whole number'),
+        (["serve", "--port", "65536"], "argument --port: 65536 is no port; use 0 to 65535"),
+        (["serve", "--audit-max-bytes", "5MB"], 'argument --audit-max-bytes: "5MB" is no whole number'),
+        (["healthcheck", "--timeout", "soon"], 'argument --timeout: "soon" is no time to wait; use more than 0'),
+    ],
+)
+def test_a_value_that_is_no_number_is_told_in_words(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage_error(*arguments)
+    assert reason in capsys.readouterr().err
+
+
 def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
     assert capsys.readouterr().out == f"{__version__}\n"
