@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sandbox_server.catalogue import COMMON_LIMITS, GROUPS, LIMITS, PARAMS, Endpoint, builtin
+from sandbox_server.handlers import HANDLERS
 from sandbox_server.messages import REFUSALS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,7 +60,7 @@ def endpoint_pages() -> str:
         members = [endpoint for endpoint in endpoints if endpoint.group == group]
         opt_in = " (off until a policy switches the group on)" if any(e.opt_in for e in members) else ""
         lines += [f"## {group}{opt_in}", "", "| id | call | scopes | what it does |", "| --- | --- | --- | --- |"]
-        lines += [_row(f"`{e.id}`", f"`{e.method} {e.path}`", _names(e.scopes) or "none", e.summary) for e in members]
+        lines += [_row(f"`{e.id}`", f"`{e.method} {e.path}`", _names(e.scopes) or "none", _summary(e)) for e in members]
         lines.append("")
         for endpoint in members:
             lines += _endpoint_details(endpoint)
@@ -74,6 +75,10 @@ def endpoint_pages() -> str:
     lines += ["", "## Refusals", "", "| code | status | type | meaning |", "| --- | --- | --- | --- |"]
     lines += [_row(f"`{code}`", str(r.status), f"`{r.type}`", r.doc) for code, r in REFUSALS.items()]
     return "\n".join(lines) + "\n"
+
+
+def _summary(endpoint: Endpoint) -> str:
+    return endpoint.summary if endpoint.id in HANDLERS else f"{endpoint.summary} Not offered yet."
 
 
 def _endpoint_details(endpoint: Endpoint) -> list[str]:
