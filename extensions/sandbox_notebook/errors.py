@@ -32,7 +32,7 @@ _HINTS = {
     "missing_scope": "%sandbox caps tells what this identity may do",
     "endpoint_disabled": "%sandbox caps tells what is on in this sandbox",
     "not_implemented": "%sandbox caps lists what this server offers",
-    "file_exists": "--overwrite replaces it",
+    "file_exists": "%sandbox ls -l shows what is there",
     "payload_too_large": "%sandbox caps {endpoint} tells the limit",
     "no_space": "%sandbox ls -l shows what lies there; delete something first",
     "too_many_processes": "%sandbox ps shows them, %sandbox kill ends one",

@@ -292,8 +292,9 @@ class Sandbox:
 
     def _repr_html_(self) -> str:
         facts = {"sandbox": self.name, **self._facts()}
-        rows = (f"<tr><th>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>" for key, value in facts.items())
-        return f"<table style='text-align: left'>{''.join(rows)}</table>"
+        left = "style='text-align: left'"  # on each cell: front ends have a style of their own for cells
+        rows = ((html.escape(key), html.escape(value)) for key, value in facts.items())
+        return "".join(["<table>", *(f"<tr><th {left}>{a}</th><td {left}>{b}</td></tr>" for a, b in rows), "</table>"])
 
     def _facts(self) -> dict[str, str]:
         """The same text for the same sandbox, on every machine and in every run."""

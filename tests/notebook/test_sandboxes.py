@@ -182,6 +182,15 @@ def test_both_directions_take_a_directory_by_to(started: Run, here: Path) -> Non
     assert failure(started("%sandbox download in there --to back"))[0] == '"there" and --to both say where to'
 
 
+def test_a_file_where_a_directory_is_needed_is_no_matter_of_overwriting(started: Run, here: Path) -> None:
+    (here / "x.csv").touch()
+    started("%sandbox upload x.csv")
+    for line in ("%sandbox upload x.csv --to x.csv/d", "%sandbox upload x.csv --to x.csv/d --overwrite"):
+        message, hint = failure(started(line))
+        assert message == 'a file is in the way of "/workspace/x.csv/d/x.csv"; choose another path'
+        assert hint == "%sandbox ls -l shows what is there"
+
+
 def test_what_we_put_there_ourselves_may_be_replaced(started: Run, here: Path) -> None:
     for content in ("one", "three"):
         (here / "x.txt").write_text(content)
