@@ -24,6 +24,12 @@ HINT = (
 )
 
 
+AWAIT_HINT = (
+    "hint: an asynchronous call has no result before `await`: `result = await sb.run(…)`, "
+    "`async with await AsyncSandbox.local() as sb:`"
+)
+
+
 def allow_nested() -> None:
     """Let ``asyncio.run()`` and ``run_until_complete()`` work where a loop runs already, as in every cell.
 
@@ -40,9 +46,11 @@ def allow_nested() -> None:
 
 
 def hint_for(error: BaseException | None) -> str:
-    """The advice for a cell that died of a nested loop, else nothing."""
+    """The advice for a cell that died of a nested loop or of a call that nobody awaited, else nothing."""
     if isinstance(error, RuntimeError) and any(mark in str(error) for mark in _MARKS):
         return HINT
+    if isinstance(error, (AttributeError, TypeError)) and "'coroutine' object" in str(error):
+        return AWAIT_HINT
     return ""
 
 

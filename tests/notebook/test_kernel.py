@@ -127,6 +127,14 @@ def test_a_mid_cell_failure_stops_the_cell(cell: Kernel) -> None:
     assert done.stdout == ""
 
 
+def test_a_call_that_nobody_awaited_fails_with_a_hint(cell: Kernel) -> None:
+    cell.run("class Result:\n    async def run(self): ...")
+    done = cell.run("call = Result().run()\ncall.stdout")
+    assert done.error is not None and done.error[0] == "AttributeError"
+    assert done.stderr.startswith("hint: an asynchronous call has no result before `await`")
+    assert cell.run("call.close()\n'x'.nothing").stderr == ""
+
+
 def test_asyncio_run_fails_with_a_hint_and_works_once_allowed(cell: Kernel) -> None:
     source = "import asyncio\nasync def main():\n    return 42\ncoroutine = main()\nasyncio.run(coroutine)"
     done = cell.run(source)
