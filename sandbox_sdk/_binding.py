@@ -87,25 +87,25 @@ def _checked_url(text: str) -> tuple[str, str]:
     """A base URL without a trailing slash, and its fixed query."""
     shown = re.sub(r"//[^/@]*@", "//[secret]@", text)
     if not text.isprintable() or " " in text or "\\" in text:
-        raise ValueError(f"base_url '{shown}' holds a blank, a backslash or a control character")
+        raise ValueError(f'base_url "{shown}" holds a blank, a backslash or a control character')
     parts = urlsplit(text)
     try:
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise ValueError(f"base_url '{shown}' has a malformed host or port") from None
+        raise ValueError(f'base_url "{shown}" has a malformed host or port') from None
     if parts.scheme not in ("http", "https") or not host:
-        raise ValueError(f"base_url '{shown}' must be http:// or https:// and a host")
+        raise ValueError(f'base_url "{shown}" must be http:// or https:// and a host')
     if "@" in parts.netloc:
-        raise ValueError(f"base_url '{shown}' must not hold a user; give token=... instead")
+        raise ValueError(f'base_url "{shown}" must not hold a user; give token=... instead')
     if "#" in text:
-        raise ValueError(f"base_url '{shown}' must not hold a fragment")
+        raise ValueError(f'base_url "{shown}" must not hold a fragment')
     if re.search(r"%2f|%5c", parts.path, re.IGNORECASE) or {".", ".."} & set(
         parts.path.lower().replace("%2e", ".").split("/")
     ):
-        raise ValueError(f"base_url '{shown}' holds dot segments or encoded separators")
+        raise ValueError(f'base_url "{shown}" holds dot segments or encoded separators')
     names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
     if len(names) != len(set(names)):
-        raise ValueError(f"base_url '{shown}' repeats a query parameter")
+        raise ValueError(f'base_url "{shown}" repeats a query parameter')
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
 
 
@@ -115,7 +115,7 @@ def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
         if not _HEADER_NAME.match(name):
             raise ValueError(f"header name {name!r} is malformed")
         if lowered in _FORBIDDEN_HEADERS or lowered.startswith("x-forwarded-"):
-            raise ValueError(f"header '{name}' is set by the connection and cannot be given")
+            raise ValueError(f'header "{name}" is set by the connection and cannot be given')
         if not value.isprintable():
-            raise ValueError(f"the value of header '{name}' holds a line end or a control character")
+            raise ValueError(f'the value of header "{name}" holds a line end or a control character')
     return dict(headers)

@@ -114,7 +114,7 @@ class Snapshot:
     def __repr__(self) -> str:
         allowed = sum(info.allowed for info in self.endpoints.values())
         return (
-            f"<{type(self).__name__} of '{self.identity_id}': {allowed} of {len(self.endpoints)} endpoints, "
+            f'<{type(self).__name__} of "{self.identity_id}": {allowed} of {len(self.endpoints)} endpoints, '
             f"policy {self.revision or 'unknown'}>"
         )
 
@@ -179,8 +179,9 @@ class Snapshot:
         if reason == "missing_scope":
             needed = info.scopes if info else ()
             missing = [scope for scope in needed if not any(fnmatchcase(scope, held) for held in self.scopes)]
+            lacking = missing[0] if missing else "?"
             raise PolicyDeniedError(
-                f"'{self.identity_id}' lacks the scope '{(missing or ['?'])[0]}' for '{endpoint}'",
+                f'"{self.identity_id}" lacks the scope "{lacking}" for "{endpoint}"',
                 error_code=reason,
                 endpoint=endpoint,
                 facts={"scope": missing[0]} if missing else {},
@@ -191,7 +192,7 @@ class Snapshot:
             "not_implemented": "this server does not offer it yet",
         }.get(reason, "the policy switches it off")
         raise EndpointNotAvailableError(
-            f"'{endpoint}' is not available: {because}",
+            f'"{endpoint}" is not available: {because}',
             error_code=reason,
             endpoint=endpoint,
             rule=(info.rule if info else None) or "",
@@ -206,7 +207,7 @@ class Snapshot:
             limit = limits.get(name)
             if isinstance(limit, int) and size > limit:
                 raise PayloadTooLargeError(
-                    f"{size} bytes are more than the {limit} that '{name}' allows",
+                    f'{size} bytes are more than the {limit} that "{name}" allows',
                     error_code="payload_too_large",
                     endpoint=endpoint,
                     facts={"limit": limit},

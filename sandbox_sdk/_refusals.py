@@ -44,7 +44,7 @@ _HINTS: dict[str, str] = {
     "env_var_denied": "leave the variable out",
     "signal_not_allowed": "discover().param('{endpoint}', 'allowed_signals') lists what may be sent",
     "language_not_allowed": "discover().param('{endpoint}', 'languages') lists what may run",
-    "endpoint_disabled": "discover().available() lists what is on; the rule that decided is '{rule}'",
+    "endpoint_disabled": 'discover().available() lists what is on; the rule that decided is "{rule}"',
     "not_implemented": "discover().available() lists what this server offers",
     "unknown_route": "this server does not offer it; discover().available() lists what it does",
     "file_exists": "choose another name, or pass overwrite=True",

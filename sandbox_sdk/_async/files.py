@@ -64,7 +64,7 @@ class AsyncFiles(AsyncFilesTwins):
         """Facts about a path; a missing one is a `NotFoundError`. `follow=False` describes a link itself."""
         info = await self._connection.send(calls.stat(path, follow))
         if not info.exists:
-            raise NotFoundError(f"no such file or directory: '{path}'", error_code="not_found", endpoint="files_stat")
+            raise NotFoundError(f'no such file or directory: "{path}"', error_code="not_found", endpoint="files_stat")
         return info
 
     async def exists(self, path: str) -> bool:
@@ -115,7 +115,7 @@ class AsyncFiles(AsyncFilesTwins):
         report = Progress(acallback(progress))
         if not isinstance(src, (str, os.PathLike)):
             if dst.endswith("/"):
-                raise ValueError(f"'{dst}' names a directory; data needs the name of a file")
+                raise ValueError(f'"{dst}" names a directory; data needs the name of a file')
             return await self._store(src, dst, options, report)
         path = os.fspath(src)
         if await arun_blocking(lambda: os.path.isdir(path)):
@@ -193,6 +193,6 @@ class AsyncFiles(AsyncFilesTwins):
             return data.decode(encoding, errors)
         except UnicodeDecodeError as error:
             raise NotTextError(
-                f"'{path}' is not {encoding} text: byte {error.start} does not fit",
+                f'"{path}" is not {encoding} text: byte {error.start} does not fit',
                 hint="read() it as bytes, or pass another encoding= or errors='replace'",
             ) from None

@@ -124,7 +124,7 @@ class AsyncOutputStream:
             expect_within(response, self._connection.binding.timeout + self._call.silence)
         else:
             await self.aclose()
-            raise protocol_error(f"the server streams '{kind}'", response.status_code, self._call.endpoint)
+            raise protocol_error(f'the server streams "{kind}"', response.status_code, self._call.endpoint)
         self._body = response.aiter_raw()
 
     async def _receive(self) -> None:

@@ -52,7 +52,7 @@ class AsyncTrees:
         except OSError as error:
             if isinstance(error, ConnectionError):
                 raise
-            return FileOutcome(file.path, target, error=TransferError(f"cannot read '{file.path}': {error.strerror}"))
+            return FileOutcome(file.path, target, error=TransferError(f'cannot read "{file.path}": {error.strerror}'))
         return FileOutcome(file.path, target, receipt)
 
     async def download(self, src: str, dst: str, options: Options, progress: Progress) -> Receipt:
@@ -109,7 +109,7 @@ class AsyncTrees:
             found += page.entries
             if not page.cursor:
                 if page.truncated:
-                    raise TransferError(f"the listing of '{directory}' is cut off by a limit of the policy")
+                    raise TransferError(f'the listing of "{directory}" is cut off by a limit of the policy')
                 return found
             cursor = page.cursor
 
@@ -129,7 +129,7 @@ def _summary(path: str, outcomes: list[FileOutcome]) -> Receipt:
         first = failed[0]
         assert first.error is not None
         raise TransferError(
-            f"{len(failed)} of {len(outcomes)} files failed; the first is '{first.source}': {first.error.message}",
+            f'{len(failed)} of {len(outcomes)} files failed; the first is "{first.source}": {first.error.message}',
             outcomes=outcomes,
             hint="the error's .outcomes tells what became of each file",
         )

@@ -140,12 +140,12 @@ class Connection:
         if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
             return SandboxConnectionError(f"no server answers at {where}: {what}", endpoint=endpoint, gone=True)
         if not self.alive():
-            message = f"the sandbox at {where} is gone; '{endpoint}' ended with: {what}"
+            message = f'the sandbox at {where} is gone; "{endpoint}" ended with: {what}'
             return SandboxConnectionError(message, endpoint=endpoint, gone=True)
         if isinstance(error, httpx.TimeoutException):
-            message = f"no answer from {where} to '{endpoint}' within {self.binding.timeout:g} s; the server is up"
+            message = f'no answer from {where} to "{endpoint}" within {self.binding.timeout:g} s; the server is up'
         else:
-            message = f"the connection to {where} broke during '{endpoint}': {what}; the server is up"
+            message = f'the connection to {where} broke during "{endpoint}": {what}; the server is up'
         return SandboxConnectionError(message, endpoint=endpoint)
 
     def alive(self) -> bool:

@@ -58,7 +58,7 @@ class Files:
         """Facts about a path; a missing one is a `NotFoundError`. `follow=False` describes a link itself."""
         info = self._connection.send(calls.stat(path, follow))
         if not info.exists:
-            raise NotFoundError(f"no such file or directory: '{path}'", error_code="not_found", endpoint="files_stat")
+            raise NotFoundError(f'no such file or directory: "{path}"', error_code="not_found", endpoint="files_stat")
         return info
 
     def exists(self, path: str) -> bool:
@@ -109,7 +109,7 @@ class Files:
         report = Progress(callback(progress))
         if not isinstance(src, (str, os.PathLike)):
             if dst.endswith("/"):
-                raise ValueError(f"'{dst}' names a directory; data needs the name of a file")
+                raise ValueError(f'"{dst}" names a directory; data needs the name of a file')
             return self._store(src, dst, options, report)
         path = os.fspath(src)
         if run_blocking(lambda: os.path.isdir(path)):
@@ -185,6 +185,6 @@ class Files:
             return data.decode(encoding, errors)
         except UnicodeDecodeError as error:
             raise NotTextError(
-                f"'{path}' is not {encoding} text: byte {error.start} does not fit",
+                f'"{path}" is not {encoding} text: byte {error.start} does not fit',
                 hint="read() it as bytes, or pass another encoding= or errors='replace'",
             ) from None

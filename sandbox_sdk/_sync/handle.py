@@ -159,7 +159,7 @@ class Process:
 
     def __repr__(self) -> str:
         state = "running" if self._info.running else f"exited with {self._info.exit_code}"
-        return f"<{type(self).__name__} {self.pid} '{self.command[:60]}', {state}>"
+        return f'<{type(self).__name__} {self.pid} "{self.command[:60]}", {state}>'
 
 
 _BEYOND = 1 << 60  # an offset that nothing has reached: leaves a stream out

@@ -125,7 +125,7 @@ class OutputStream:
             expect_within(response, self._connection.binding.timeout + self._call.silence)
         else:
             self.close()
-            raise protocol_error(f"the server streams '{kind}'", response.status_code, self._call.endpoint)
+            raise protocol_error(f'the server streams "{kind}"', response.status_code, self._call.endpoint)
         self._body = response.iter_raw()
 
     def _receive(self) -> None:

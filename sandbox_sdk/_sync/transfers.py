@@ -87,9 +87,9 @@ class Transfers:
         finally:
             response.close()
         if receipt.bytes != source.size:
-            raise TransferError(f"'{path}' holds {receipt.bytes} bytes, {source.size} were sent from {source.label}")
+            raise TransferError(f'"{path}" holds {receipt.bytes} bytes, {source.size} were sent from {source.label}')
         if digest is not None and receipt.sha256 != digest.hexdigest():
-            raise TransferError(f"'{path}' differs from {source.label}: what arrived has the SHA-256 {receipt.sha256}")
+            raise TransferError(f'"{path}" differs from {source.label}: what arrived has the SHA-256 {receipt.sha256}')
         return receipt
 
     def _upload_json(self, source: Source, path: str, progress: Progress, overwrite: bool) -> Receipt:
@@ -101,7 +101,7 @@ class Transfers:
         receipt = self._connection.send(calls.upload_json(path, content))
         progress.add(len(content))
         if receipt.bytes != len(content):
-            raise TransferError(f"'{path}' holds {receipt.bytes} bytes, {len(content)} were sent from {source.label}")
+            raise TransferError(f'"{path}" holds {receipt.bytes} bytes, {len(content)} were sent from {source.label}')
         return receipt
 
     def download(
@@ -145,7 +145,7 @@ class Transfers:
             size = int(response.headers.get("content-length", "0"))
             if limit is not None and size > limit:
                 raise PayloadTooLargeError(
-                    f"'{path}' has {size} bytes, more than the {limit} to be read into memory",
+                    f'"{path}" has {size} bytes, more than the {limit} to be read into memory',
                     error_code="payload_too_large",
                     endpoint=call.endpoint,
                     facts={"limit": limit},

@@ -46,14 +46,14 @@ class Incoming:
         if status == 206:
             match = _CONTENT_RANGE.match(headers.get("content-range", ""))
             if match is None:
-                raise TransferError(f"the server answered part of '{self.path}' without saying which")
+                raise TransferError(f'the server answered part of "{self.path}" without saying which')
             first, total = int(match[1]), int(match[2])
         if not self._opened:
             self._target.open()
             self._opened = True
         if first != self.size:
             if first:
-                raise TransferError(f"the server continues '{self.path}' at byte {first} instead of {self.size}")
+                raise TransferError(f'the server continues "{self.path}" at byte {first} instead of {self.size}')
             self._progress.take_back(self.size)
             self._target.restart()
         self._total = total
@@ -74,10 +74,12 @@ class Incoming:
     def finish(self, verify_digest: bool) -> Receipt:
         """Check that everything is here, and put the file in place."""
         if self._total is not None and self.size != self._total:
-            raise TransferError(f"{self.size} of {self._total} bytes of '{self.path}' have come")
+            raise TransferError(f'{self.size} of {self._total} bytes of "{self.path}" have come')
         digest = self._target.sha256() if verify_digest and self._target.rewindable else None
         if digest and self._sha256 and digest != self._sha256:
-            raise TransferError(f"'{self.path}' arrived damaged: its SHA-256 is {digest}, the server's {self._sha256}")
+            raise TransferError(
+                f'"{self.path}" arrived damaged: its SHA-256 is {digest}, on the server it is {self._sha256}'
+            )
         self._target.commit()
         return Receipt(self.path, self.size, mtime=self._mtime, sha256=digest, etag=self.etag)
 

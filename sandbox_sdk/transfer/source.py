@@ -68,7 +68,7 @@ def of_path(path: str) -> Source:
     file = open(path, "rb", buffering=0)  # noqa: SIM115 (the source closes it)
     try:
         facts = os.fstat(file.fileno())
-        label = f"'{path}'"
+        label = f'"{path}"'
         if stat.S_ISREG(facts.st_mode):
             return Source(file, facts.st_size, label)
         with file:
@@ -93,7 +93,7 @@ def of_data(data: Any) -> Source:
 
 def _of_file(file: IO[bytes]) -> Source:
     """A file object, from where it stands to its end; it stays open."""
-    label = f"'{file.name}'" if isinstance(getattr(file, "name", None), str) else "the file object"
+    label = f'"{file.name}"' if isinstance(getattr(file, "name", None), str) else "the file object"
     if isinstance(file.read(0), str):
         raise TypeError(f"{label} is open as text; open it in binary mode ('rb')")
     try:

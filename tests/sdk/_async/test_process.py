@@ -224,7 +224,7 @@ async def test_a_background_process_is_a_handle(server: ServerProcess, home: Pat
         assert process.pid and process.id and process.exit_code is None
         assert await process.wait(10) == 5
         assert (process.exit_code, process.signal, process.info.state) == (5, None, "exited")
-        assert repr(process) == f"<{type(process).__name__} {process.pid} '{process.command}', exited with 5>"
+        assert repr(process) == f'<{type(process).__name__} {process.pid} "{process.command}", exited with 5>'
         part = await process.output()
         assert part.text == f"hi\n{home}\n"
         again = await client.process.attach(process.pid)

@@ -143,7 +143,7 @@ async def test_a_file_that_vanishes_meanwhile_is_one_outcome(tmp_path: Path) -> 
 
     with scripted(answer) as server:
         async with AsyncServerClient(server.url) as client:
-            with pytest.raises(TransferError, match="2 of 2 files failed; the first is 'd/f': vanished") as failed:
+            with pytest.raises(TransferError, match='2 of 2 files failed; the first is "d/f": vanished') as failed:
                 await client.files.download("d/", tmp_path / "d")
     assert [type(outcome.error).__name__ for outcome in failed.value.outcomes] == [
         "NotFoundError",

@@ -133,7 +133,7 @@ def test_an_error_from_a_proxy_says_nothing_about_the_server() -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "message"),
     [
-        ("text/html", b"<html>", "streams 'text/html'"),
+        ("text/html", b"<html>", 'streams "text/html"'),
         (FRAMES, b"no frames at all", "malformed"),
         (FRAMES, encode([(3, b"[]")]), "malformed"),
         ("text/event-stream", b"data: nonsense\n\n", "malformed"),

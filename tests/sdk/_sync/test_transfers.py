@@ -337,7 +337,7 @@ def test_a_download_that_never_gets_further_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("old")
     with scripted(answer) as server:
         with ServerClient(server.url) as client:
-            with pytest.raises(SandboxConnectionError, match="broke during 'files_download_stream'"):
+            with pytest.raises(SandboxConnectionError, match='broke during "files_download_stream"'):
                 client.files.download("f", tmp_path / "f")
     assert len(answer.firsts) == 6
     assert os.listdir(tmp_path) == ["f"] and (tmp_path / "f").read_text() == "old"
@@ -363,7 +363,7 @@ def test_field_128_a_server_that_dies_in_mid_download_is_said_to_be_gone(tmp_pat
 
     with scripted(answer) as server:
         with ServerClient(server.url) as client:
-            with pytest.raises(SandboxConnectionError, match="is gone; 'files_download_stream' ended") as lost:
+            with pytest.raises(SandboxConnectionError, match='is gone; "files_download_stream" ended') as lost:
                 client.files.download("f", tmp_path / "f")
     assert lost.value.gone
     assert os.listdir(tmp_path) == []
