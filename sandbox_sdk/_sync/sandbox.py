@@ -39,12 +39,14 @@ class Sandbox:
     As a context manager it ends with the block, and at the latest with this process, unless it is kept.
     """
 
+    _owned = False  # a twin shares the finalizer of the one that owns the sandbox
     _finalizer: weakref.finalize[[LocalSandbox], Any] | None = None
 
     def __init__(self, found: LocalSandbox, *, owned: bool = False) -> None:
         self._local = found
         self._server: ServerClient | None = None
         self._closed = False
+        self._owned = owned
         if owned:
             self._finalizer = weakref.finalize(self, _end, found)
 
@@ -281,7 +283,7 @@ class Sandbox:
         self.close()
 
     def __del__(self) -> None:
-        if sys.is_finalizing() or self._finalizer is None or not self._finalizer.alive:
+        if sys.is_finalizing() or not self._owned or self._finalizer is None or not self._finalizer.alive:
             return
         if os.getpid() == self._local.owner:
             warnings.warn(f'unclosed sandbox "{self.name}"', ResourceWarning, stacklevel=2, source=self)
