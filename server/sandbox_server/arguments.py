@@ -22,6 +22,7 @@ from .messages import JSON_TYPE, OCTETS_TYPE, Refusal, Request, quoted
 from .services import restricts_commands
 
 _TRUE = frozenset({"true", "yes", "1"})
+_FALSE = frozenset({"false", "no", "0", ""})
 _GUARD_ORDER = {"env": 0, "command": 1, "url": 1, "path": 2, "paths": 2, "base64": 3}
 _NO_BODY: Mapping[str, Any] = {}
 _BOM = "\ufeff"
@@ -169,7 +170,9 @@ def _text(field: Field, raw: Any, in_query: bool) -> str:
 
 
 def _truth(field: Field, raw: Any, in_query: bool) -> bool:
-    return raw.lower() in _TRUE if in_query else bool(raw)
+    if in_query:
+        return raw.lower() in _TRUE
+    return raw.lower() not in _FALSE if isinstance(raw, str) else bool(raw)  # nobody who writes "false" means yes
 
 
 def _path_list(field: Field, raw: Any, in_query: bool) -> list[str]:

@@ -37,9 +37,10 @@ class AuditLog:
         most_waiting: int = 10_000,
     ) -> None:
         self._sequence, self._previous = 0, GENESIS
+        self._torn = False  # the last line has no end: what comes next must not become part of it
         self._owned = file is not None
         if file is not None:
-            self._sequence, self._previous = _resume(file)
+            self._sequence, self._previous, self._torn = _resume(file)
             descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._descriptor = descriptor
         self._most_bytes = most_bytes
@@ -86,10 +87,11 @@ class AuditLog:
         self._sequence += 1
         line = json.dumps({**facts, "seq": self._sequence, "prev": self._previous}, separators=(",", ":")).encode()
         self._previous = hashlib.sha256(line).hexdigest()
-        view = memoryview(line + b"\n")
+        view = memoryview(b"\n" * self._torn + line + b"\n")
         try:
             while view:
-                view = view[os.write(self._descriptor, view) :]
+                written = os.write(self._descriptor, view)
+                view, self._torn = view[written:], written < len(view)
         except OSError:  # a full disk or a closed terminal must not stop the server; the gap in `seq` shows it
             with self._lock:
                 self._lost += 1
@@ -114,18 +116,18 @@ def cut(paths: list[str]) -> list[str]:
     return [path[:PATH_LENGTH] for path in paths[:PATHS]]
 
 
-def _resume(file: str) -> tuple[int, str]:
-    """Sequence number and hash of the last whole line, so that a restart continues the chain."""
+def _resume(file: str) -> tuple[int, str, bool]:
+    """Sequence number and hash of the last whole line, so that a restart continues the chain; whether more follows."""
     try:
         with open(file, "rb") as log:
             log.seek(0, os.SEEK_END)
             log.seek(max(0, log.tell() - 65536))
-            lines = log.read().splitlines()
+            *lines, torn = log.read().split(b"\n")
     except FileNotFoundError:
-        return 0, GENESIS
-    for line in reversed(lines):
+        return 0, GENESIS, False
+    for line in reversed((*lines, torn)):
         try:
-            return int(json.loads(line)["seq"]), hashlib.sha256(line).hexdigest()
+            return int(json.loads(line)["seq"]), hashlib.sha256(line).hexdigest(), bool(torn)
         except (ValueError, KeyError, TypeError):
             continue
-    return 0, GENESIS
+    return 0, GENESIS, bool(torn)

@@ -10,6 +10,9 @@ from typing import NamedTuple
 from .access import Identity
 from .messages import Headers, Refusal
 
+# What HTTP takes for blank; a no-break space, for one, belongs to a token.
+_BLANKS = " \t"
+
 
 class Token(NamedTuple):
     """A known credential: the SHA-256 digest (32 bytes) of its text, and whose it is."""
@@ -56,11 +59,11 @@ class Authenticator:
 
 def _credentials(headers: Headers) -> set[str]:
     """The distinct credentials of both headers; other schemes and empty values are ignored."""
-    found = {value.strip() for value in headers.all("x-access-token")}
+    found = {value.strip(_BLANKS) for value in headers.all("x-access-token")}
     for line in headers.all("authorization"):
-        scheme, _, value = line.strip().partition(" ")
+        scheme, _, value = line.strip(_BLANKS).partition(" ")
         if scheme.lower() == "bearer":
-            found.add(value.strip())
+            found.add(value.strip(_BLANKS))
     found.discard("")
     return found
 

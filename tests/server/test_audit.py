@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import itertools
 import json
 import os
 
@@ -40,6 +42,51 @@ def test_a_restart_continues_the_chain(tmp_path):
     first, second = file.read_bytes().splitlines()
     assert json.loads(second)["seq"] == 2
     assert json.loads(second)["prev"] == hashlib.sha256(first).hexdigest()
+
+
+@pytest.mark.finding("R2-S18")
+@pytest.mark.parametrize("lost", [1, 7])  # the line feed alone, and more
+def test_a_torn_last_line_takes_no_other_line_with_it(tmp_path, lost):
+    file = tmp_path / "audit.jsonl"
+    for endpoint in ("shell", "health"):
+        if file.exists():
+            file.write_bytes(file.read_bytes()[:-lost])
+        log = AuditLog(str(file))
+        log.write({"endpoint": endpoint})
+        log.write({"endpoint": endpoint})
+        log.close()
+    lines = file.read_bytes().splitlines()
+    whole = [line for line in lines if line.endswith(b"}")]
+    assert len(lines) - len(whole) == (lost > 1)
+    assert [json.loads(line)["endpoint"] for line in whole[-2:]] == ["health", "health"]
+    for before, line in itertools.pairwise(whole):
+        assert json.loads(line)["prev"] == hashlib.sha256(before).hexdigest()
+        assert json.loads(line)["seq"] == json.loads(before)["seq"] + 1
+
+
+def test_a_line_that_was_written_in_part_takes_no_other_line_with_it(tmp_path, monkeypatch):
+    file = tmp_path / "audit.jsonl"
+    write, rest = os.write, [10]  # bytes, then the disk is full for once
+
+    def failing(descriptor, data):
+        if not rest:
+            return write(descriptor, data)
+        if rest[0]:
+            count, rest[0] = rest[0], 0
+            return write(descriptor, data[:count])
+        rest.clear()
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "write", failing)
+    log = AuditLog(str(file))
+    log.write({"endpoint": "shell"})
+    log.write({"endpoint": "health"})
+    log.close()
+    torn, lost, last = file.read_bytes().splitlines()
+    assert len(torn) == 10
+    assert json.loads(lost)["event"] == "lost"
+    assert json.loads(last)["endpoint"] == "health"
+    assert json.loads(last)["prev"] == hashlib.sha256(lost).hexdigest()
 
 
 def test_a_torn_last_line_does_not_stop_the_next_start(tmp_path):

@@ -11,7 +11,7 @@ Kind = Literal[
     "text",  # a string
     "int",  # JSON number or numeric text
     "number",  # seconds and the like; JSON number or numeric text
-    "bool",  # JSON truthiness; true/yes/1 in a query
+    "bool",  # JSON truthiness, but for text that says no; true/yes/1 in a query
     "base64",  # strict base64 text -> bytes
     "object",  # a JSON object, unlooked at
     "path",  # goes through the path guard with the field's op -> Location

@@ -227,6 +227,8 @@ class PathGuard:
             )
             denied = self._denies_target(location.path, root.at(relative), path) or denied
         try:
+            if self.rule.symlinks == "never" and not follow and location.readlink() is not None:
+                raise _linked(path)
             if denied:
                 raise _denied(path)
             self._judge_op(op, path)
@@ -263,7 +265,7 @@ class PathGuard:
         if real == asked:
             return False
         if self.rule.symlinks == "never":
-            raise Refusal("symlink_denied", f"{quoted(path)} goes through a symbolic link; use the real path")
+            raise _linked(path)
         return self.deny.denies(real)
 
     def _judge_op(self, op: Op, path: str) -> None:
@@ -286,6 +288,10 @@ def _normalised(path: str) -> str:
 
 def _outside(path: str) -> Refusal:
     return Refusal("path_not_allowed", f"{quoted(path)} lies outside the allowed directories; use a path below one")
+
+
+def _linked(path: str) -> Refusal:
+    return Refusal("symlink_denied", f"{quoted(path)} is or goes through a symbolic link; use the real path")
 
 
 def _denied(path: str) -> Refusal:

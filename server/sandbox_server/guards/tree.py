@@ -148,6 +148,7 @@ def move_entry(directory: int, name: str, new_directory: int, new_name: str) -> 
     """Rename; between file systems copy to a hidden place, put that where it belongs, and remove the original."""
     try:
         os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=new_directory)
+        _drop_second_name(directory, name, new_directory, new_name)
         return
     except OSError as error:
         if error.errno != errno.EXDEV:
@@ -165,6 +166,18 @@ def move_entry(directory: int, name: str, new_directory: int, new_name: str) -> 
     finally:
         remove_tree(new_directory, part)
     remove_entry(directory, name)
+
+
+def _drop_second_name(directory: int, name: str, new_directory: int, new_name: str) -> None:
+    """Rename does nothing when both names are hard links to one file; the old one has to go all the same."""
+    try:
+        old = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return  # as after every other rename
+    new = os.stat(new_name, dir_fd=new_directory, follow_symlinks=False)
+    same_place = name == new_name and _identity(directory) == _identity(new_directory)
+    if not same_place and (old.st_dev, old.st_ino) == (new.st_dev, new.st_ino) and not stat.S_ISDIR(old.st_mode):
+        os.unlink(name, dir_fd=directory)
 
 
 def remove_stale_part(directory: int, name: str) -> bool:

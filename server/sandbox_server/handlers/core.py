@@ -12,6 +12,8 @@ from ..messages import JSON_TYPE, Refusal, Response, json_response, quoted
 from ..services import Services
 
 API_VERSION = 2
+#: What one question may ask: each path costs time that grows with its length and the deny rules.
+MOST_PATHS = 1000
 _ALIVE = Response(200, b'{"status":"ok"}', [("Content-Type", JSON_TYPE)])
 
 
@@ -104,6 +106,8 @@ def capabilities_check(call: Call, *, endpoint: str, path: Any, paths: Any, op: 
         raise Refusal("invalid_argument", '"path" must be text', field="path")
     if paths is not None and not (isinstance(paths, list) and all(isinstance(p, str) for p in paths)):
         raise Refusal("invalid_argument", '"paths" must be a list of texts', field="paths")
+    if paths is not None and len(paths) > MOST_PATHS:
+        raise Refusal("invalid_argument", f'"paths" must hold at most {MOST_PATHS} paths; ask again', field="paths")
     if op is not None and op not in OPS:
         raise Refusal("invalid_argument", f'"op" must be one of {", ".join(OPS)}', field="op")
     services = call.services

@@ -48,7 +48,7 @@ def _raw(call: Call, path: Location, descriptor: int, facts: os.stat_result) -> 
     if not matches_none(headers, etag):
         os.close(descriptor)
         return Response(304, headers=about)
-    part = byte_range(headers, etag, size)
+    part = byte_range(headers, etag, size) if call.request.method == "GET" else None  # RFC 9110, section 14.2
     first, length = part or (0, size)
     if wants_sha256(headers):
         about.append(repr_digest(_sha256(call, descriptor, size)))

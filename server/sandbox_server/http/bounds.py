@@ -7,7 +7,8 @@ from typing import NamedTuple
 KIB = 1024
 MIB = 1024 * 1024
 
-REQUEST_LINE_BYTES = 8 * KIB
+#: Room for the longest path, 4096 characters of up to four bytes, each byte escaped.
+REQUEST_LINE_BYTES = 64 * KIB
 HEADER_BYTES = 64 * KIB
 HEADER_FIELDS = 100
 

@@ -123,7 +123,7 @@ def parse_fields(section: bytes, minor: int) -> Fields:
     if "transfer-encoding" in headers:
         raise Refusal("unsupported_encoding", "Transfer-Encoding is not accepted; send Content-Length")
     connection = headers["connection"].lower() if "connection" in headers else ""
-    tokens = [token.strip() for token in connection.split(",")] if connection else []
+    tokens = [token.strip(" \t") for token in connection.split(",")] if connection else []
     return Fields(
         headers,
         _length(headers.all("content-length")),

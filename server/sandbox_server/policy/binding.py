@@ -164,7 +164,8 @@ def _token(entry: Mapping[str, Any], environ: Mapping[str, str]) -> Token:
     identity = Identity(entry["id"], frozenset(entry["scopes"]), paths)
     if "token_sha256" in entry:
         return Token(bytes.fromhex(entry["token_sha256"]), identity)
-    secret = environ.get(entry["token_env"], "").strip()  # as a header field's value is
+    # Blanks are cut off as they are from a header field's value; and line ends, which files have.
+    secret = environ.get(entry["token_env"], "").strip(" \t\r\n")
     if not secret:
         variable = shown(entry["token_env"])
         raise PolicyConfigError(

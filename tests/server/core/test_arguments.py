@@ -57,7 +57,10 @@ UPLOAD = (
         ("bool", 0, False),
         ("bool", 1, True),
         ("bool", "", False),
-        ("bool", "false", True),  # JSON truthiness, as recorded
+        ("bool", "false", False),  # truthiness would store what "overwrite": "false" was to keep
+        ("bool", "No", False),
+        ("bool", "0", False),
+        ("bool", "x", True),
         ("bool", [], False),
         ("base64", "", b""),
         ("base64", "AP8=", b"\0\xff"),

@@ -1,0 +1,107 @@
+"""Single requests that once got a wrong answer from a real server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from sandbox_server.messages import OCTETS_TYPE
+from tests.server.attack.wire import connect, rest
+from tests.support.server import ServerProcess, running_server
+
+NEVER = {"auth": {"allow_anonymous": True}, "endpoints": {"files_*": {"paths": {"symlinks": "never"}}}}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with running_server(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return tmp_path / "base"
+
+
+@pytest.mark.field(2)
+@pytest.mark.finding("R2-S17")
+@pytest.mark.parametrize("character", ["a", "é", "語", "😀"])
+def test_field_002_the_longest_path_fits_into_a_request_line(server: ServerProcess, base: Path, character: str) -> None:
+    name = character * 60
+    path = "/".join([name] * 68)[:4095] + "x"
+    assert len(path) == 4096
+    stored = server.request(
+        "POST", f"/files/upload-stream?path={quote(path, safe='')}", b"1", {"Content-Type": OCTETS_TYPE}
+    )
+    assert stored.status == 200, stored.body
+    seen = server.request("GET", f"/files/stat?path={quote(path, safe='')}").json()
+    assert (seen["exists"], seen["path"]) == (True, f"{base}/{path}")
+
+
+def test_a_head_request_has_no_range(server: ServerProcess, base: Path) -> None:
+    (base / "file").write_bytes(bytes(100))
+    fields = {"Accept": OCTETS_TYPE, "Range": "bytes=0-4"}
+    assert server.request("GET", "/files/download-stream?path=file", headers=fields).status == 206
+    head = server.request("HEAD", "/files/download-stream?path=file", headers=fields)
+    assert (head.status, head.headers["content-length"], "content-range" in head.headers) == (200, "100", False)
+
+
+def test_a_file_moves_onto_another_name_of_itself(server: ServerProcess, base: Path) -> None:
+    (base / "one").write_text("text")
+    os.link(base / "one", base / "two")
+    assert server.request("POST", "/files/move", {"source": "one", "destination": "two"}).status == 200
+    assert sorted(os.listdir(base)) == ["two"]
+    assert (base / "two").read_text() == "text"
+
+
+@pytest.mark.parametrize("destination", ["file", "./file", "link/file"])
+def test_a_file_that_moves_onto_itself_stays(server: ServerProcess, base: Path, destination: str) -> None:
+    (base / "file").write_text("text")
+    (base / "link").symlink_to(".")
+    assert server.request("POST", "/files/move", {"source": "file", "destination": destination}).status == 200
+    assert (base / "file").read_text() == "text"
+
+
+@pytest.mark.parametrize("token", [b"secret\xa0", b"\xa0secret", b"secret\x85"])
+@pytest.mark.parametrize("field", [b"X-Access-Token: ", b"Authorization: Bearer "])
+def test_a_token_is_compared_to_the_last_byte(tmp_path: Path, token: bytes, field: bytes) -> None:
+    secret = {"PATH": "/usr/bin", "ABX_SERVER_TOKEN": "secret"}
+    with running_server(tmp_path, allow_anonymous=False, environ=secret) as server, connect(server) as wire:
+        head = b"GET /capabilities HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        wire.sendall(head + field + token + b"\r\n\r\n")
+        assert rest(wire).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_question_asks_about_a_bounded_number_of_paths(server: ServerProcess) -> None:
+    def ask(count: int) -> int:
+        return server.request("POST", "/capabilities/check", {"endpoint": "files_stat", "paths": ["x"] * count}).status
+
+    assert (ask(1000), ask(1001)) == (200, 400)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("GET", "/files/stat?path=link", None),
+        ("GET", "/files/stat?path=link&follow=false", None),
+        ("DELETE", "/files?path=link", None),
+        ("POST", "/files/move", {"source": "link", "destination": "new"}),
+        ("POST", "/files/move", {"source": "file", "destination": "link"}),
+        ("GET", "/files/stat?path=gone&follow=false", None),
+        ("DELETE", "/files?path=gone", None),
+    ],
+)
+def test_where_links_are_forbidden_a_link_is_not_even_touched_itself(
+    tmp_path: Path, base: Path, method: str, target: str, body: dict[str, str] | None
+) -> None:
+    with running_server(tmp_path, policy=NEVER) as server:
+        (base / "file").write_text("text")
+        (base / "link").symlink_to("file")
+        (base / "gone").symlink_to("nowhere")
+        answer = server.request(method, target, body)
+        assert (answer.status, answer.json()["code"]) == (403, "symlink_denied")
+        assert sorted(os.listdir(base)) == ["file", "gone", "link"]
