@@ -31,7 +31,8 @@ ANSWER_GRACE = 4.0
 class SandboxServer:
     """One server: listening sockets and what answers on them.
 
-    `run` blocks until a signal or `stop`; as a context manager it runs on a thread of its own. It serves once.
+    `run` blocks until a signal or `stop`; as a context manager it runs on a thread of its own. It serves once. Making
+    one opens its sockets; raises `PolicyConfigError`, `ClosedByDefault`, or `ConfigurationError` for all else.
     """
 
     def __init__(self, settings: Settings, policy: BoundPolicy | None = None) -> None:
@@ -167,6 +168,7 @@ class SandboxRequestHandler(handler.SandboxRequestHandler):
 
     @staticmethod
     def application_factory(environ: Mapping[str, str]) -> Application:
+        """What answers, set up from these variables; children and descriptors go when the program ends."""
         settings = Settings(policy=ServerPolicy.from_environment(environ), environ=dict(environ))
         machinery = Machinery(settings, bind_policy(settings))
         atexit.register(machinery.close)

@@ -24,7 +24,12 @@ class ClosedByDefault(ConfigurationError):
 
 @dataclass(frozen=True)
 class Settings:
-    """How one server is set up. `environ` is read, never the process's own environment."""
+    """How one server is set up. `environ` is read, never the process's own environment.
+
+    Without `base_dir` and `host` the defaults are those of ``agent-sandbox-server serve``. `unix_socket` and
+    `audit_file` are paths; without `audit_file`, audit lines go to standard error. `isolation` is what discovery
+    reports, `program_path` where programs are looked up, `code_groups` what the embedding program switches on or off.
+    """
 
     policy: ServerPolicy
     environ: Mapping[str, str]

@@ -29,10 +29,12 @@ class ServerPolicy:
 
     @classmethod
     def from_dict(cls, document: object, *, source: str | None = None) -> ServerPolicy:
+        """The policy of a document; `source` is the file it came from, where there is one."""
         return cls(json.dumps(documents.normalise(document)), source)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ServerPolicy:
+        """The policy of a JSON text (RFC 8259); a name given twice in one object is an error."""
         return cls.from_dict(reading.read_json(text))
 
     @classmethod
@@ -117,7 +119,12 @@ class ServerPolicy:
         code_groups: Mapping[str, bool] | None = None,
         allow_anonymous: bool = False,
     ) -> BoundPolicy:
-        """Put it in force for a server with these endpoints and this environment."""
+        """Put it in force for a server with these endpoints and this environment.
+
+        `environ` gives tokens, the base directory and the groups to switch on; `base_dir` comes before its
+        ``ABX_SERVER_BASE_DIR``, and the document's own before both. `code_groups` is what an embedding program
+        switches. Raises `PolicyConfigError` for what cannot be meant: an unknown endpoint, a variable that is not set.
+        """
         from .binding import bind
 
         return bind(
@@ -140,7 +147,11 @@ class ServerPolicy:
         environ: Mapping[str, str] | None = None,
         guards: PathJudges | None = None,
     ) -> dict[str, Any]:
-        """What a server with this policy would answer a caller with these scopes."""
+        """What a server with this policy would answer a caller with these scopes: the body of ``/capabilities/check``.
+
+        With ``allowed``; when refused with ``code`` and ``reason``; with the ``rule`` that decided. `op` is ``read``,
+        ``write``, ``delete`` or ``exec``, else the endpoint's own. Never looks at a file, unless through `guards`.
+        """
         bound = self.bind(builtin(), environ=environ or {})
         return bound.explain(endpoint_id, scopes=scopes, path=path, paths=paths, op=op, guards=guards)
 
