@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,9 @@ from .messages import Request
 
 if TYPE_CHECKING:
     from .services import Services
+
+
+_NO_WEIGHT = re.compile(r"q=0(?:\.0{0,3})?")
 
 
 @dataclass(slots=True)
@@ -34,4 +38,13 @@ class Call:
 
     def accepts(self, media_type: str) -> bool:
         """True when the caller asked for this representation by name."""
-        return media_type in self.request.headers.get("accept", "")
+        accept = self.request.headers.get("accept", "")
+        return accept == media_type or media_type in _named(accept)
+
+
+def _named(accept: str) -> Iterator[str]:
+    """The media types of an Accept field (RFC 9110, section 12.5.1) but those of weight zero."""
+    for item in accept.lower().split(","):
+        name, *parameters = (part.strip() for part in item.split(";"))
+        if not any(_NO_WEIGHT.fullmatch(parameter) for parameter in parameters):
+            yield name

@@ -71,7 +71,7 @@ def _encoded(call: Call, path: Location, descriptor: int, facts: os.stat_result)
         response = Response(200, _pieces(descriptor, size, head, tail), headers)
         response.on_close.append(lambda: os.close(descriptor))
         return response
-    body = b"".join(_pieces(descriptor, size, head, tail))
+    body = b"".join(_refusable(_pieces(descriptor, size, head, tail)))
     os.close(descriptor)
     return Response(200, body, headers)
 
@@ -95,9 +95,17 @@ def _read(descriptor: int, size: int) -> Iterator[bytes]:
         yield piece
 
 
+def _refusable(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same, for an answer of which nothing has been sent yet."""
+    try:
+        yield from pieces
+    except Aborted:
+        raise Refusal("conflict", "the file became shorter while it was being read; try again") from None
+
+
 def _sha256(call: Call, descriptor: int, size: int) -> bytes:
     digest = hashlib.sha256()
-    for piece in _read(descriptor, size):
+    for piece in _refusable(_read(descriptor, size)):
         if call.request.peer.gone():
             raise Aborted("the caller left while the digest was being computed")
         digest.update(piece)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
+from sandbox_server import SandboxServer, ServerPolicy, Settings
 from sandbox_server.messages import OCTETS_TYPE
 from tests.server.attack.wire import connect, rest
 from tests.support.server import ServerProcess, running_server
@@ -105,3 +108,41 @@ def test_where_links_are_forbidden_a_link_is_not_even_touched_itself(
         answer = server.request(method, target, body)
         assert (answer.status, answer.json()["code"]) == (403, "symlink_denied")
         assert sorted(os.listdir(base)) == ["file", "gone", "link"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "raw"),
+    [
+        (OCTETS_TYPE, True),
+        (OCTETS_TYPE.upper(), True),
+        (f"application/json;q=0.5 , {OCTETS_TYPE} ;q=0.9", True),
+        (f"{OCTETS_TYPE};q=0", False),
+        (f"{OCTETS_TYPE}; Q=0.000", False),
+        (f"{OCTETS_TYPE}-x", False),
+        (f"x{OCTETS_TYPE}", False),
+        ("*/*", False),
+        ("", False),
+    ],
+)
+def test_a_representation_is_asked_for_by_its_exact_name(
+    server: ServerProcess, base: Path, accept: str, raw: bool
+) -> None:
+    (base / "file").write_text("text")
+    answer = server.request("GET", "/files/download-stream?path=file", headers={"Accept": accept})
+    assert (answer.body == b"text") is raw
+
+
+@pytest.mark.parametrize("fields", [{}, {"Accept": OCTETS_TYPE, "Want-Repr-Digest": "sha-256=1"}])
+def test_a_file_that_shrinks_before_the_answer_begins_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, str]
+) -> None:
+    (tmp_path / "file").write_text("text")
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, offset: b"te")
+    settings = Settings(ServerPolicy(), {}, base_dir=str(tmp_path), port=0, allow_anonymous=True)
+    with SandboxServer(settings) as server:
+        url = urlsplit(server.addresses[0])
+        connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=20)
+        connection.request("GET", "/files/download-stream?path=file", headers=fields)
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["code"]) == (409, "conflict")
+        connection.close()
