@@ -149,7 +149,7 @@ class ServerPolicy:
     ) -> dict[str, Any]:
         """What a server with this policy would answer a caller with these scopes: the body of ``/capabilities/check``.
 
-        ``allowed``, ``code`` and ``reason``; and the ``rule`` where one has switched the endpoint off. `op` is ``read``,
+        ``allowed``, ``code`` and ``reason``; and the ``rule`` where one switched the endpoint off. `op` is ``read``,
         ``write``, ``delete`` or ``exec``, else the endpoint's own. Never looks at a file, unless through `guards`.
         """
         bound = self.bind(builtin(), environ=environ or {})
