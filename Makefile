@@ -15,6 +15,7 @@ test: check unit tutorials versions  ## every check there is
 
 $(READY): pyproject.toml server/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
+	@echo "installing into .venv, about a minute"
 	$(PYTHON) -m venv .venv
 	$(BIN)pip install --quiet --disable-pip-version-check -e ./server -e ".[dev]"
 	touch $(READY)
