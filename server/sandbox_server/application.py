@@ -188,6 +188,7 @@ class Application:
                 "code": exchange.code,
                 "rule": exchange.grant.rule if exchange.grant else None,
                 "paths": cut(call.paths) if call else [],
+                "refused": cut([call.refused])[0] if call and call.refused is not None else None,
                 "program": cut([call.program])[0] if call and call.program else None,
             }
         )

@@ -257,7 +257,11 @@ def _locate(call: Call, field: Field, raw: str, bound: Mapping[str, Any]) -> Loc
     assert field.op is not None
     follow = bound[field.follow] if isinstance(field.follow, str) else field.follow
     guard = call.services.path_guard(call.grant)
-    location = guard.locate(raw, field.op, follow=follow, cached=call.inline)
+    try:
+        location = guard.locate(raw, field.op, follow=follow, cached=call.inline)
+    except Refusal:
+        call.refused = raw
+        raise
     call.defer(location.close)
     call.paths.append(location.path)
     return location

@@ -31,6 +31,7 @@ class Call:
     raw: bool = False  # the body is the payload itself (application/octet-stream)
     inline: bool = False  # on the selector thread: nothing may wait for the disk
     paths: list[str] = field(default_factory=list)  # resolved paths, for the audit line
+    refused: str | None = None  # the path that was not let through, as the caller wrote it
     program: str | None = None  # the executable of a command, for the audit line
 
     def defer(self, clean_up: Callable[[], None]) -> None:

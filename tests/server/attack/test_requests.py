@@ -146,3 +146,32 @@ def test_a_file_that_shrinks_before_the_answer_begins_is_a_conflict(
         answer = connection.getresponse()
         assert (answer.status, json.loads(answer.read())["code"]) == (409, "conflict")
         connection.close()
+
+
+@pytest.mark.finding("R2-S18")
+@pytest.mark.parametrize(
+    ("method", "target", "body", "refused", "admitted"),
+    [
+        ("GET", "/files/stat?path=/etc/passwd", None, "/etc/passwd", []),
+        ("GET", "/files/stat?path=%ff%0a/secret", None, "\udcff\n/secret", []),
+        ("POST", "/files/move", {"source": "one", "destination": "secret"}, "secret", ["one"]),
+        ("POST", "/shell", {"command": "ls", "cwd": "../.."}, "../..", []),
+        ("GET", "/files/stat?path=one", None, None, None),
+    ],
+)
+def test_an_audit_line_names_the_path_that_was_refused(
+    tmp_path: Path,
+    base: Path,
+    method: str,
+    target: str,
+    body: dict[str, str] | None,
+    refused: str | None,
+    admitted: list[str] | None,
+) -> None:
+    policy = {"endpoints": {"files_*": {"paths": {"deny": ["secret"]}}}}
+    with running_server(tmp_path, policy=policy) as server:
+        answer = server.request(method, target, body)
+        assert (answer.status == 403) is (refused is not None)
+    lines = server.audit_lines()
+    assert [line["refused"] for line in lines] == ([] if refused is None else [refused])
+    assert [line["paths"] for line in lines] == ([] if admitted is None else [[f"{base}/{name}" for name in admitted]])
