@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -151,17 +151,25 @@ class SearchHit:
 
 
 @public
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CommandResult:
     """A command that has ended. ``exit_code`` is negative when a signal ended it, and ``signal`` names which."""
 
     exit_code: int
-    stdout_bytes: bytes = field(default=b"", repr=False)
-    stderr_bytes: bytes = field(default=b"", repr=False)
+    stdout_bytes: bytes = b""
+    stderr_bytes: bytes = b""
     signal: int | None = None
     truncated: bool = False
     held: bool = False  # the command ended, but somebody it started still holds its output
-    reason: str = field(default="", repr=False)  # of the end: "exit", or what the server ended it for, as "shutdown"
+    reason: str = ""  # of the end: "exit", or what the server ended it for, as "shutdown"
+
+    def __repr__(self) -> str:
+        """What a cell shows: the exit, and the beginning of both outputs."""
+        facts = [f"exit_code={self.exit_code}"]
+        facts += [f"signal={self.signal}"] if self.signal else []
+        facts += [f"{name}={_clipped(text)}" for name in ("stdout", "stderr") if (text := getattr(self, name))]
+        facts += [f"{name}=True" for name in ("truncated", "held") if getattr(self, name)]
+        return f"CommandResult({', '.join(facts)})"
 
     @property
     def stdout(self) -> str:
@@ -194,6 +202,13 @@ class CommandResult:
             signal=-exit_code if exit_code < 0 else None,
             truncated=wire.flag(data, "truncated"),
         )
+
+
+def _clipped(text: str, most: int = 300) -> str:
+    """A text as Python would write it, and how much of a long one is left out."""
+    if len(text) <= most:
+        return repr(text)
+    return f"{text[:most]!r}… ({len(text) - most} more characters)"
 
 
 @public

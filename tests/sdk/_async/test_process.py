@@ -12,6 +12,7 @@ import pytest
 from sandbox_sdk import (
     AsyncServerClient,
     CommandFailedError,
+    CommandResult,
     CommandTimeoutError,
     ConflictError,
     EndpointNotAvailableError,
@@ -33,7 +34,13 @@ async def test_a_command_gives_its_output_and_exit_code(server: ServerProcess) -
     async with AsyncServerClient(server.url) as client:
         result = await client.process.run(sh("echo out; echo err >&2; exit 3"))
     assert (result.stdout, result.stderr, result.exit_code, result.success) == ("out\n", "err\n", 3, False)
-    assert repr(result) == "CommandResult(exit_code=3, signal=None, truncated=False, held=False)"
+    assert repr(result) == r"CommandResult(exit_code=3, stdout='out\n', stderr='err\n')"
+
+
+async def test_the_result_shows_the_beginning_of_long_output_and_what_was_odd() -> None:
+    result = CommandResult(-9, stdout_bytes=b"x" * 1000, signal=9, truncated=True)
+    shown = f"CommandResult(exit_code=-9, signal=9, stdout='{'x' * 300}'… (700 more characters), truncated=True)"
+    assert repr(result) == shown
 
 
 async def test_the_short_form_gives_the_same_as_text(server: ServerProcess) -> None:
