@@ -13,9 +13,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 #: Variables by which a program loads other code, reads other settings or finds other programs. Under a rule that
 #: names the allowed commands they would choose what really runs. In order: the loader and the C library; shells;
 #: interpreters; building; packing, searching and showing; editors; the network; clients of other systems; desktops;
-#: and whatever tells by its name that it is of that sort.
-_STEERING = re.compile(
-    r"""(?:
+#: and whatever tells by its name that it is of that sort. `re` compiles it at its first use and keeps it: few servers
+#: ever need it, and it would take a good part of every start.
+_STEERING = r"""(?:
     LD_.* | DYLD_.* | LIBPATH | SHLIB_PATH | GCONV_PATH | LOCPATH | NLSPATH | GLIBC_TUNABLES | MALLOC_.* | HOSTALIASES
     | RES_OPTIONS | LOCALDOMAIN | .*SAN_OPTIONS
     | PATH | CDPATH | FPATH | ENV | IFS | BASH.* | SHELLOPTS | PS[0-9] | PROMPT_COMMAND | GLOBIGNORE | ZDOTDIR
@@ -39,9 +39,7 @@ _STEERING = re.compile(
     | GTK.* | GDK_.* | GIO_.* | GST_.* | QT_.* | QML.* | KDE.* | DBUS_.* | LIBGL_.* | VK_.* | MAGICK_.* | GS_.*
     | FONTCONFIG_.* | CUDA_INJECTION.* | HOME | XDG_.*
     | .*(?:OPTIONS|OPTS|FLAGS|PRELOAD|_RSH|_SSH|ASKPASS|PAGER|EDITOR|_COMMAND|_CONFIG|_CONFIG_FILE|_HOOKS?|_PLUGINS?)
-    )\Z""",
-    re.VERBOSE,
-)
+    )\Z"""
 
 
 class EnvGuard:
@@ -59,7 +57,7 @@ class EnvGuard:
         for name in variables:
             if name in self._protected:
                 raise Refusal("env_var_not_allowed", f"{quoted(name)} is protected; use another name")
-            if restricted and _STEERING.match(name):
+            if restricted and re.match(_STEERING, name, re.VERBOSE):
                 raise Refusal("env_var_not_allowed", f"{quoted(name)} may not be set where a rule names the commands")
         return variables
 
