@@ -2,7 +2,8 @@
 
 A child stays a zombie until it is *collected*; so long its pid, process group and session mean this child and nothing
 else, and the group may be signalled. Collecting and signalling exclude each other, so a recycled pid is never hit.
-After that, what the child left behind is known by the marker in its environment, and signalled one by one.
+After that, what the child left behind is known by two marks, and signalled one by one: a variable in its environment,
+and a limit that no ordinary program changes.
 
 Where orphans are adopted (`Children.adopt_orphans`) they have to be reaped too. `reap` does that, and leaves alone what
 is not ours: an orphan lives in a session that we made, a helper that the server runs for itself in the server's own.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import select
 import signal
 import threading
@@ -42,7 +44,7 @@ class Exit:
 class Child:
     """One command: the leader of its own session, and whatever descends from it."""
 
-    def __init__(self, children: Children, pid: int, pipes: Pipes, id: str) -> None:
+    def __init__(self, children: Children, pid: int, pipes: Pipes, id: str, stamp: int) -> None:
         self.id = id
         self.pid = pid
         self.pipes = pipes
@@ -52,6 +54,7 @@ class Child:
         self.pinned = False  # its end is being brought about: not to be collected by `Children.reap`
         self.collected = False
         self._children = children
+        self._stamp = stamp
         self._exit: Exit | None = None
         self._seen: set[tuple[int, int]] = set()  # (pid, start time) of members, who may lose all other signs
 
@@ -102,16 +105,18 @@ class Child:
         return self.exit()
 
     def family(self) -> list[kernel.Stat]:
-        """The living: of its group and session, with its marker, seen before, and all descendants of those."""
+        """The living: of its group and session, with its marks, seen before, and all descendants of those."""
         table = {line.pid: line for line in kernel.processes()}
         table.pop(os.getpid(), None)
         pid = -1 if self.collected else self.pid
         marker = self.id.encode()
+        fosterers = (os.getpid(), os.getppid(), 1)  # orphans come to one of these; who is no orphan descends from one
         found = {
             line.pid
             for line in table.values()
             if pid in (line.session, line.group) or (line.pid, line.started) in self._seen
             or kernel.marked(line.pid, marker)
+            or (line.parent in fosterers and kernel.stamped(line.pid, self._stamp))
         }  # fmt: skip
         family = kernel.with_descendants(found, table)
         self._seen.update((member.pid, member.started) for member in family)
@@ -153,6 +158,7 @@ class Children:
     def __init__(self) -> None:
         self.mark = os.urandom(8).hex()
         self._lock = threading.Lock()
+        self._stamping = threading.Lock()
         self._own: dict[int, Child] = {}
         self._starting = 0  # forked perhaps, but not registered yet
         self._adopting = False
@@ -167,8 +173,10 @@ class Children:
         with self.guarded():
             self._starting += 1
         try:
-            pid, pipes = spawn(launch, {kernel.MARKER: " ".join(marks)})
-            child = Child(self, pid, pipes, id)
+            stamp = 1 << 61 | secrets.randbits(60)  # unlike that of any other command
+            with self._stamping, kernel.stamping(stamp):
+                pid, pipes = spawn(launch, {kernel.MARKER: " ".join(marks)})
+            child = Child(self, pid, pipes, id, stamp)
             # Before it is registered: from then on `reap` may collect it, and its pid means nothing any more.
             with suppress(OSError):
                 child.exit_descriptor = _exit_descriptor(pid)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -61,6 +62,30 @@ def marked(pid: int, text: bytes) -> bool:
     """Whether the process's environment carries `text` in its marker."""
     prefix = MARKER.encode() + b"="
     return any(line.startswith(prefix) and text in line for line in _read(f"/proc/{pid}/environ").split(b"\0"))
+
+
+@contextlib.contextmanager
+def stamping(number: int) -> Iterator[None]:
+    """Give whatever this process starts meanwhile a mark that its descendants inherit.
+
+    It is a limit on real-time computing, of so many microseconds that no machine lives to see it. An environment can be
+    emptied, a session and a parent be left; this stays. One thread at a time: the limit is that of the whole process.
+    """
+    try:
+        soft, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
+        resource.setrlimit(resource.RLIMIT_RTTIME, (number, hard))
+    except (OSError, ValueError, AttributeError):  # not every system has it, or grants it
+        yield
+        return
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_RTTIME, (soft, hard))
+
+
+def stamped(pid: int, number: int) -> bool:
+    """Whether the process, or one that it descends from, was given this mark."""
+    return f" {number} ".encode() in _read(f"/proc/{pid}/limits")
 
 
 def with_descendants(pids: set[int], table: Mapping[int, Stat]) -> list[Stat]:

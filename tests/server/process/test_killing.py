@@ -105,12 +105,35 @@ def test_field_077_a_fork_bombs_worth_of_grandchildren_is_gone_after_a_kill(benc
     assert not [pid for pid in pids_in(pids) if alive(pid)]
 
 
+# Two generations away, in a session of its own, with an empty environment and no output of ours.
+HIDDEN = 'setsid env -i sh -c "(sh -c \\"echo \\\\\\$\\\\\\$ >hidden; exec sleep 600\\" &)" >/dev/null 2>&1 &'
+
+
+@pytest.mark.field(77)
+def test_field_077_a_timeout_leaves_nobody_who_has_shed_everything(adopting: Bench) -> None:
+    with pytest.raises(Refusal) as caught:
+        adopting.ask("shell", {"command": f"sh -c '{HIDDEN} sleep 600'", "timeout": 1.0})
+    assert caught.value.code == "timeout"
+    (pid,) = pids_in(adopting.root / "hidden")
+    assert not alive(pid)
+
+
+@pytest.mark.field(77)
+def test_field_077_such_a_one_is_killed_after_the_command_has_ended_and_no_other_is(adopting: Bench) -> None:
+    first = adopting.start(f"sh -c '{HIDDEN}'")
+    eventually(lambda: pids_in(adopting.root / "hidden"))
+    (pid,) = pids_in(adopting.root / "hidden")
+    second = adopting.start("sleep 600")
+    for process in (second, first):
+        assert alive(pid)
+        assert adopting.json("process_signal", {"pid": process["id"], "signal": 9})["signal"] == 9
+    eventually(lambda: not alive(pid))
+
+
 def test_shutting_down_leaves_nothing_however_it_hid(adopting: Bench) -> None:
     bench = adopting
     (bench.root / "bomb.sh").write_text(BOMB)
-    # This one has no marker left and no parent but us.
-    hidden = 'setsid env -i sh -c "(sh -c \\"echo \\\\\\$\\\\\\$ >hidden; exec sleep 600\\" &)" >/dev/null 2>&1 &'
-    bench.json("shell", {"command": f"sh -c '{hidden}'"})
+    bench.json("shell", {"command": f"sh -c '{HIDDEN}'"})
     stubborn = bench.start("sh -c 'trap \"\" TERM; echo up; while :; do sleep 0.05; done'")
     bench.json("process_output", {"pid": stubborn["id"], "wait": 20})
     bench.start("sh bomb.sh 4")
