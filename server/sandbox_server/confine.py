@@ -23,6 +23,8 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CREATE_RULESET_VERSION = 1
 RULE_PATH_BENEATH = 1
 PR_SET_NO_NEW_PRIVS = 38
+CAP_DAC_OVERRIDE = 1 << 1
+_CAPABILITY_VERSION = 0x20080522  # two words each: effective, permitted, inheritable; low ones first
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
@@ -112,7 +114,11 @@ class Ruleset:
 def restrict_process(
     *, read_write: Iterable[str] = (), read_execute: Iterable[str] = (), optional: Iterable[str] = (), tcp: bool = True
 ) -> None:
-    """Bind this whole process. It must still have one thread only, or the others would stay free."""
+    """Bind this whole process. It must still have one thread only, or the others would stay free.
+
+    A superuser keeps no power but to use files of other owners, where the rules let it: Landlock says nothing about
+    devices, raw sockets, the host's name or kernel modules.
+    """
     if _threads() > 1:
         raise RuntimeError("a process must restrict itself before it starts threads")
     ruleset = Ruleset(read_write=read_write, read_execute=read_execute, optional=optional, tcp=tcp)
@@ -120,6 +126,7 @@ def restrict_process(
         ruleset.enforce()
     finally:
         ruleset.close()
+    _drop_powers()
 
 
 def restrict_to(base_dir: str, *, writable: Iterable[str] = (), tcp: bool = True) -> None:
@@ -137,6 +144,19 @@ def _interpreter() -> Iterator[str]:
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
         yield from (path for name in PREFIX_ENTRIES if os.path.exists(path := os.path.join(prefix, name)))
     yield os.path.dirname(os.path.abspath(__file__))
+
+
+def _drop_powers() -> None:
+    """Give up all capabilities but one, for this thread and whatever it starts; ``enforce`` lets none come back."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    words = ctypes.create_string_buffer(24)
+    if libc.capget(header, words) != 0:
+        raise OSError(ctypes.get_errno(), "cannot read the capabilities")
+    effective, permitted, *_ = struct.unpack("=6I", words.raw)
+    kept = (effective & CAP_DAC_OVERRIDE, permitted & CAP_DAC_OVERRIDE, 0, 0, 0, 0)
+    if libc.capset(header, struct.pack("=6I", *kept)) != 0:
+        raise OSError(ctypes.get_errno(), "cannot drop the capabilities")
 
 
 def _threads() -> int:

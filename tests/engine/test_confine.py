@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -283,3 +284,35 @@ def test_unsettable_privileges_are_reported(monkeypatch: Any) -> None:
     with pytest.raises(OSError, match="no_new_privs"):
         ruleset.enforce()
     ruleset.close()
+
+
+def test_a_confined_superuser_keeps_no_power_but_over_files_of_others(tree: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(confine, "_threads", lambda: 1)
+
+    def powers(status: str) -> int:
+        lines = [line for line in status.splitlines() if line.startswith(("CapInh", "CapPrm", "CapEff", "CapAmb"))]
+        return sum(int(line.split()[1], 16) & ~confine.CAP_DAC_OVERRIDE for line in lines)
+
+    def work() -> tuple[int, int, list[object]]:
+        confine.restrict_process(read_write=[str(tree / "in")], optional=(*confine.SYSTEM, "/proc"))
+        child = subprocess.run(["/bin/cat", "/proc/self/status"], capture_output=True, text=True, timeout=60).stdout
+        refused: list[object] = []
+        for attempt in (
+            lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW),
+            lambda: os.mknod(tree / "in" / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 1)),
+            lambda: os.chroot(tree / "in"),
+        ):
+            with pytest.raises(PermissionError) as failure:
+                attempt()
+            refused.append(failure.value.errno)
+        return powers(Path("/proc/thread-self/status").read_text()), powers(child), refused
+
+    assert in_thread(work) == (0, 0, [errno.EPERM] * 3)
+
+
+def test_powers_that_cannot_be_dropped_are_reported(monkeypatch: Any) -> None:
+    monkeypatch.setattr(confine, "_threads", lambda: 1)
+    monkeypatch.setattr(confine, "_CAPABILITY_VERSION", 1)
+    failure = in_thread(lambda: confine.restrict_process(optional=["/"]))
+    assert isinstance(failure, OSError)
+    assert "capabilities" in str(failure)
