@@ -76,6 +76,10 @@ class AsyncTrees:
         while pending:
             directory, local = pending.pop()
             for entry in await self._entries(directory):
+                if not layout.is_name(entry.name):
+                    odd = TransferError(f'"{entry.name}" in "{directory}" is no name of a file')
+                    outcomes.append(FileOutcome(layout.inside(directory, entry.name), local, error=odd))
+                    continue
                 place = os.path.join(local, entry.name)
                 if entry.is_dir:
                     await arun_blocking(lambda place=place: os.makedirs(place, exist_ok=True))  # type: ignore[misc]

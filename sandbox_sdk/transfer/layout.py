@@ -54,6 +54,15 @@ def base_name(path: str) -> str:
     return posixpath.basename(posixpath.normpath(path))
 
 
+def is_name(name: str) -> bool:
+    """Whether a server's word for an entry of a directory can only mean something in that directory.
+
+    A server may have been taken over by what runs beside it; then it must not choose where on this machine we write.
+    """
+    separators = {"/", os.sep, os.altsep or "/"}
+    return name not in ("", os.curdir, os.pardir) and "\0" not in name and separators.isdisjoint(name)
+
+
 def inside(directory: str, name: str) -> str:
     return posixpath.join(directory, name)
 

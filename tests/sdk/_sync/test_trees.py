@@ -151,6 +151,26 @@ def test_a_file_that_vanishes_meanwhile_is_one_outcome(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "d") == []
 
 
+@pytest.mark.field(146)
+@pytest.mark.parametrize("kind", ["file", "directory"])
+@pytest.mark.parametrize("name", ["../evil", "..", ".", "", "a/../../evil", "/ABSOLUTE/evil", "a\0b"])
+def test_field_146_a_name_that_is_none_writes_nothing_anywhere(tmp_path: Path, name: str, kind: str) -> None:
+    name = name.replace("/ABSOLUTE", str(tmp_path))
+    entries = [{"name": name, "type": kind}, {"name": "good", "type": "file"}]
+
+    def answer(exchange: Exchange) -> None:
+        if exchange.target.startswith("/files/list"):
+            exchange.reply(200, {"entries": entries})
+        else:
+            exchange.reply(200, {"path": "d/x", "content_base64": "eA==", "bytes": 1})
+
+    with scripted(answer) as server:
+        with ServerClient(server.url) as client:
+            with pytest.raises(TransferError, match="1 of 2 files failed.*is no name of a file"):
+                client.files.download("d/", tmp_path / "d")
+    assert content(tmp_path) == {"d": None, "d/good": b"x"}
+
+
 def test_a_connection_that_breaks_ends_the_whole_tree(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / "t" / name).parent.mkdir(exist_ok=True)
