@@ -106,7 +106,8 @@ class SandboxServer:
     def _serve(self, ready: Callable[[], None]) -> None:
         machinery = self._machinery
         ready()
-        machinery.path_guards.sweep()
+        # Beside the first requests: a large tree takes a while, and whoever writes holds its part by a lock.
+        threading.Thread(target=machinery.path_guards.sweep, name="sweep", daemon=True).start()
         reactor = self._reactor = Reactor(
             machinery.application,
             self._listeners.sockets,

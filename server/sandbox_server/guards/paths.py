@@ -48,6 +48,8 @@ class PathGuards:
         finally:
             os.close(top)
         self._lock = Lock()
+        self._sweeping = Lock()
+        self._closing = False
         self._roots: dict[str, Root] = {}
         self._guards: dict[PathRule, PathGuard] = {}
         self._base = self._root(base_dir)
@@ -60,8 +62,11 @@ class PathGuards:
         return guard
 
     def close(self) -> None:
-        for root in self._roots.values():
-            root.close()
+        """Let go of every directory; a sweep that is under way ends first."""
+        self._closing = True
+        with self._sweeping:
+            for root in self._roots.values():
+                root.close()
 
     def sweep(self, most_entries: int = 100_000) -> int:
         """Remove parts that no living process writes, below every directory known so far; how many there were.
@@ -74,12 +79,13 @@ class PathGuards:
             nonlocal seen, removed
             seen += len(names)
             removed += sum(remove_stale_part(descriptor, name) for name in names if is_part(name))
-            if seen > most_entries:
+            if seen > most_entries or self._closing:
                 raise _Enough
 
-        for root in [root for path, root in self._roots.items() if path != "/"]:
-            with suppress(_Enough, OSError, Refusal):
-                each_directory(root.fd, ".", root.resolved, look, skip_unreadable=True)
+        with self._sweeping:
+            for root in [root for path, root in self._roots.items() if path != "/" and not self._closing]:
+                with suppress(_Enough, OSError, Refusal):
+                    each_directory(root.fd, ".", root.resolved, look, skip_unreadable=True)
         return removed
 
     def _roots_of(self, rule: PathRule) -> list[Root]:

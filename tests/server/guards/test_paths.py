@@ -586,6 +586,14 @@ def test_parts_without_a_writer_are_swept_and_others_stay(guards: PathGuards, gu
     ]
 
 
+def test_a_sweep_of_closed_guards_touches_nothing(base: Path) -> None:
+    guards = PathGuards(str(base))
+    (base / ".nsb-0011223344556677.part").touch()
+    guards.close()
+    assert guards.sweep() == 0
+    assert (base / ".nsb-0011223344556677.part").exists()
+
+
 def test_a_sweep_ends_after_as_many_entries_as_it_may_see(guards: PathGuards, guard_of: GuardOf, base: Path) -> None:
     guard_of(allow=[base / "missing"])
     for number in range(5):
