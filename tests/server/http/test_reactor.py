@@ -59,9 +59,8 @@ def test_field_140_idle_connections_are_closed_in_the_end() -> None:
             for wire in wires[::2]:
                 wire.get("/health")
             assert all(wire.closed() for wire in wires)
-            eventually(
-                lambda: descriptors() < before + 150
-            )  # a hundred are the client's own ends, a hundred were the server's
+            # A hundred are the client's own ends, another hundred were the server's.
+            eventually(lambda: descriptors() < before + 150)
 
 
 def test_waiting_costs_nothing() -> None:
