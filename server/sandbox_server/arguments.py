@@ -21,6 +21,7 @@ from .guards.paths import Location
 from .messages import JSON_TYPE, OCTETS_TYPE, Refusal, Request, quoted
 from .services import restricts_commands
 
+_MOST_LEVELS = 100  # of objects and arrays in a JSON body
 _TRUE = frozenset({"true", "yes", "1"})
 _FALSE = frozenset({"false", "no", "0", ""})
 _GUARD_ORDER = {"env": 0, "command": 1, "url": 1, "path": 2, "paths": 2, "base64": 3}
@@ -103,7 +104,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
         text = data.decode()  # left to itself, json would guess the encoding, and take encoded surrogates
         value = json.loads(text.removeprefix(_BOM), object_pairs_hook=_unique, parse_constant=_no_constant)
     except RecursionError:
-        raise Refusal("bad_body", "the JSON body is nested too deeply") from None
+        raise _too_deep() from None
     except UnicodeDecodeError:
         raise Refusal("bad_body", f"the body is not UTF-8 text; send {JSON_TYPE}") from None
     except json.JSONDecodeError as error:
@@ -113,9 +114,27 @@ def parse_object(data: bytes) -> dict[str, Any]:
         raise Refusal("bad_body", message) from None
     if not isinstance(value, dict):
         raise Refusal("bad_body", "the body must be a JSON object")
+    if data.count(b"[") + data.count(b"{") > _MOST_LEVELS and _is_deeper(value, _MOST_LEVELS):
+        raise _too_deep()
     if b"\\u" in data and _has_surrogate(value):
         raise Refusal("bad_body", "the body holds a lone surrogate escape, which is no character")
     return value
+
+
+def _too_deep() -> Refusal:
+    return Refusal("bad_body", f"the JSON body is nested too deeply; use at most {_MOST_LEVELS} levels")
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether objects and arrays stand in each other more often than that; how deep the parser goes varies."""
+    stack = [(value, 1)]
+    while stack:
+        item, level = stack.pop()
+        inside = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+        if inside and level > levels:
+            return True
+        stack += [(each, level + 1) for each in inside]
+    return False
 
 
 class _Strict(ValueError):

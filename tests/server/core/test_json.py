@@ -45,7 +45,7 @@ def test_an_object_is_read_as_the_standard_says(data: bytes, value: object) -> N
         (b'"text"', "the body must be a JSON object"),
         (b"7", "the body must be a JSON object"),
         (b"", "the body is not JSON (line 1, column 1)"),
-        (b'{"a": 1,}', "the body is not JSON (line 1, column 9)"),
+        (b'{"a": 1 2}', "the body is not JSON (line 1, column 9)"),
         (b'{"a":\n 1 b}', "the body is not JSON (line 2, column 4)"),
         (b"{'a': 1}", "the body is not JSON (line 1, column 2)"),
         (b'{"a": 01}', "the body is not JSON (line 1, column 8)"),
@@ -69,11 +69,17 @@ def test_what_is_not_one_plain_object_is_refused_with_the_place(data: bytes, mes
     assert refusal_of(data).message == message
 
 
-@pytest.mark.parametrize("depth", [5_000, 100_000])
+@pytest.mark.parametrize("depth", [100, 300, 5_000, 100_000])
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
 def test_deep_nesting_is_refused_not_crashed_upon(depth: int, opening: bytes, closing: bytes) -> None:
     refusal_of(b'{"a": ' + opening * depth + b"1" + closing * depth + b"}")
     refusal_of(b'{"a": ' + opening * depth)
+
+
+def test_a_hundred_levels_and_any_number_of_neighbours_are_fine() -> None:
+    deep = b'{"a": ' + b"[" * 99 + b"1" + b"]" * 99 + b"}"
+    assert parse_object(deep)["a"][0][0]
+    assert len(parse_object(b'{"a": [' + b"[[1], {}, []]," * 500 + b"1]}")["a"]) == 501
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])

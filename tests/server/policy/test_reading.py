@@ -25,7 +25,7 @@ def refusal(text: str | bytes) -> str:
     ("text", "refused"),
     [
         ("{", "policy: is not JSON, see line 1, column 2"),
-        ('{"a": 1,\n}', "policy: is not JSON, see line 2, column 1"),
+        ('{"a": 1\n"b"}', "policy: is not JSON, see line 2, column 1"),
         ("", "policy: is not JSON, see line 1, column 1"),
         (b"\xff", "policy: is not UTF-8 text"),
         ('{"version": NaN}', "policy: is not JSON: a number is out of range, or it is nested too deeply"),
