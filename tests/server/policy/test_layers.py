@@ -126,12 +126,12 @@ def test_the_rule_that_switched_an_endpoint_on_is_known_too() -> None:
 
 
 def test_the_workspace_preset_keeps_to_the_base_directory() -> None:
-    policy = bound({"preset": "workspace"}, base_dir="/work/here")
+    policy = bound({"preset": "workspace"}, base_dir="/srv/here")
     assert policy.preset == "workspace"
-    assert policy.rule("files_list").paths.allow == ("/work/here",)
+    assert policy.rule("files_list").paths.allow == ("/srv/here",)
     assert policy.rule("files_list").paths.deny == SECRET_PATHS
     assert policy.rule("files_list").paths.hardlinks == "deny"
-    assert policy.rule("shell").paths.allow == ("/work/here",)
+    assert policy.rule("shell").paths.allow == ("/srv/here",)
     assert policy.rule("shell").paths.deny == ()
     assert policy.rule("code_run").enabled
     assert policy.rule("pty_create_session").enabled
