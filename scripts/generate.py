@@ -93,8 +93,8 @@ def _endpoint_details(endpoint: Endpoint) -> list[str]:
             star = "*" if field.required else ""
             lines.append(_row(f"`{field.name}`{star}", field.place, kind, default, field.doc))
         lines.append("")
-    if endpoint.raw_upload:
-        lines += ["With a body of type `application/octet-stream` the body fields go into the query.", ""]
+    if endpoint.raw_types:
+        lines += [f"With a body of type {_names(endpoint.raw_types)} the body fields go into the query.", ""]
     if endpoint.limits:
         limits = ", ".join(f"`{name}` = {_value(value)}" for name, value in endpoint.limits.items())
         lines += [f"Limits: {limits}.", ""]

@@ -18,7 +18,7 @@ from .call import Call
 from .catalogue import Endpoint, Field
 from .guards.commands import split_command
 from .guards.paths import Location
-from .messages import JSON_TYPE, OCTETS_TYPE, Refusal, Request, quoted
+from .messages import JSON_TYPE, Refusal, Request, quoted
 from .services import restricts_commands
 
 _MOST_LEVELS = 100  # of objects and arrays in a JSON body
@@ -37,7 +37,7 @@ def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
     """
     endpoint, request = call.grant.endpoint, call.request
     query = query_of(request)
-    call.raw = endpoint.raw_upload and media_type(request) == OCTETS_TYPE
+    call.raw = media_type(request) in endpoint.raw_types
     if call.raw:
         written = "max_request_bytes" in call.grant.configured_limits  # the default cap is for JSON forms only
         _check_length(request, call.grant.size("max_request_bytes") if written else None)
@@ -93,7 +93,7 @@ def _body_of(endpoint: Endpoint, call: Call) -> Mapping[str, Any]:
         return _NO_BODY
     kind = media_type(request)
     if kind and kind != "application/json":
-        offered = "application/json" + (f" or {OCTETS_TYPE}" if endpoint.raw_upload else "")
+        offered = " or ".join(("application/json", *endpoint.raw_types))
         raise Refusal("unsupported_media_type", f"content type {quoted(kind, 64)} is not accepted here; send {offered}")
     return parse_object(request.body.read())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -96,18 +98,32 @@ class FileSlice:
     length: int
 
 
+class Wait(NamedTuple):
+    """What a streamed body yields when it has nothing to send yet. No thread waits meanwhile.
+
+    The body is asked again once one of `descriptors` is readable or `until` (of `time.monotonic`) has passed. When the
+    peer has gone it is closed instead.
+    """
+
+    descriptors: tuple[int, ...] = ()
+    until: float = math.inf
+
+
 @dataclass(slots=True)
 class Response:
     """One answer. ``body`` is whole (bytes), a file slice, or an iterable that may be endless.
 
-    Whoever sends it must call `close`, which runs ``on_close`` in reverse order, once.
+    Whoever sends it must call `close`, which runs ``on_close`` in reverse order, once. With `upgrade` (RFC 9110,
+    section 7.8) the answer has no body: once its head is sent, the connection speaks another protocol, and `upgrade` is
+    called with the socket, which blocks, and the bytes that came after the request. It owns both until it returns.
     """
 
     status: int
-    body: bytes | FileSlice | Iterable[bytes] = b""
+    body: bytes | FileSlice | Iterable[bytes | Wait] = b""
     headers: list[tuple[str, str]] = field(default_factory=list)
     on_close: list[Callable[[], None]] = field(default_factory=list)
     close_connection: bool = False
+    upgrade: Callable[[socket.socket, bytes], None] | None = None
 
     def close(self) -> None:
         run_all(self.on_close)

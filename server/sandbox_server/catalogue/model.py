@@ -48,8 +48,8 @@ class Field(NamedTuple):
 class Endpoint:
     """One thing the server can do.
 
-    `limits` maps each limit that applies to its default; None means unlimited. With `raw_upload` a body of type
-    application/octet-stream is the payload itself, and the body fields move to the query string.
+    `limits` maps each limit that applies to its default; None means unlimited. A body of one of the `raw_types` is the
+    payload itself, and the body fields move to the query string.
     """
 
     id: str
@@ -65,7 +65,7 @@ class Endpoint:
     streaming: bool = False
     public: bool = False  # answered without authentication
     virtual: bool = False  # not an HTTP route (the terminal's WebSocket)
-    raw_upload: bool = False
+    raw_types: tuple[str, ...] = ()  # media types of a body that is the payload itself
     inline: bool = False  # small enough to be answered on the selector thread
     takes_paths: bool = False  # has path rules although no field carries a path (kernel-enforced ones)
 
@@ -106,7 +106,8 @@ LIMITS: dict[str, tuple[LimitKind, str]] = {
     "max_results": ("int", "search hits"),
     "max_files": ("int", "members of an archive"),
     "max_processes": ("int", "live background processes of the whole server, at most 100"),
-    "max_sessions": ("int", "live terminals of the whole server, at most 10"),
+    "max_sessions": ("int", "live terminals, or code contexts, of the whole server; at most 10 each"),
+    "idle_seconds": ("number", "seconds without use after which a terminal or code context is closed"),
     "timeout_seconds": ("number", "upper bound for the caller's timeout, in seconds"),
     "max_duration_seconds": ("number", "longest stream, in seconds"),
 }

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
+import select
 import socket
+import time
 from collections.abc import Iterable
 from functools import lru_cache
 from http import HTTPStatus
 
-from ..messages import Aborted, FileSlice, Response
+from ..messages import Aborted, FileSlice, Response, Wait
 from . import faults
 from .bounds import ONE_PIECE
+from .peer import WirePeer
 
 _LINE_END = re.compile(r"[\r\n]")
 _BODILESS = frozenset((204, 304))
@@ -124,7 +128,7 @@ def finish(response: Response) -> None:
         faults.report("closing a response")
 
 
-def _close(body: Iterable[bytes]) -> None:
+def _close(body: Iterable[bytes | Wait]) -> None:
     close = getattr(body, "close", None)
     if close is not None:
         try:
@@ -164,11 +168,13 @@ def _send_file(sock: socket.socket, part: FileSlice) -> None:
         left -= count
 
 
-def _send_stream(sock: socket.socket, body: Iterable[bytes], chunked: bool) -> None:
+def _send_stream(sock: socket.socket, body: Iterable[bytes | Wait], chunked: bool) -> None:
     iterator = iter(body)
     try:
         for data in iterator:
-            if data:  # an empty chunk would be the end
+            if isinstance(data, Wait):
+                _wait(sock, data)
+            elif data:  # an empty chunk would be the end
                 _send_patiently(sock, b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
     except Aborted:
         raise
@@ -180,6 +186,22 @@ def _send_stream(sock: socket.socket, body: Iterable[bytes], chunked: bool) -> N
             _close(iterator)
     if chunked:
         _send_patiently(sock, b"0\r\n\r\n")
+
+
+def _wait(sock: socket.socket, wait: Wait) -> None:
+    """Until there may be something to send; a peer that has gone raises."""
+    poll = select.poll()
+    for descriptor in wait.descriptors:
+        poll.register(descriptor, select.POLLIN)
+    poll.register(sock, select.POLLRDHUP)
+    seconds = wait.until - time.monotonic()
+    events = poll.poll(None if seconds == math.inf else max(0.0, seconds * 1000))
+    if any(descriptor == sock.fileno() for descriptor, _ in events):
+        peer = WirePeer(sock)
+        if peer.gone():
+            raise Aborted
+        poll.unregister(sock)  # it has only ended its own side
+        poll.poll(None if seconds == math.inf else max(0.0, (wait.until - time.monotonic()) * 1000))
 
 
 def _send_patiently(sock: socket.socket, data: bytes) -> None:

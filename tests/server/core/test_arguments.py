@@ -306,7 +306,7 @@ def test_two_content_types_are_one_too_many(binder: Make) -> None:
 
 
 def test_an_upload_says_that_it_takes_bytes_too(binder: Make) -> None:
-    refused = binder(*UPLOAD, raw_upload=True).refused(b"x", ("Content-Type", "text/csv"))
+    refused = binder(*UPLOAD, raw_types=("application/octet-stream",)).refused(b"x", ("Content-Type", "text/csv"))
     assert refused.message == (
         'content type "text/csv" is not accepted here; send application/json or application/octet-stream'
     )
@@ -338,7 +338,7 @@ def test_without_a_limit_any_length_is_read(binder: Make) -> None:
 
 @pytest.mark.finding("R1-F3")
 def test_a_raw_body_is_bounded_only_where_a_policy_wrote_a_bound(binder: Make) -> None:
-    make = binder(*UPLOAD, raw_upload=True)
+    make = binder(*UPLOAD, raw_types=("application/octet-stream",))
     body = SentBody(b"", length=10**12)
     bound = make(body, OCTETS, query=[("path", "f")])
     assert (bound["path"].name, make.calls[0].raw, body.reads) == ("f", True, 0)
@@ -348,7 +348,7 @@ def test_a_raw_body_is_bounded_only_where_a_policy_wrote_a_bound(binder: Make) -
 
 
 def test_with_a_raw_body_the_body_fields_come_from_the_query_as_text(binder: Make) -> None:
-    make = binder(*UPLOAD, raw_upload=True)
+    make = binder(*UPLOAD, raw_types=("application/octet-stream",))
     bound = make(b"{}", OCTETS, query=[("path", "f"), ("keep", "no"), ("when", "1.5"), ("content", "AA==")])
     assert (bound["keep"], bound["when"], bound["content"]) == (False, 1.5, b"\0")
 
@@ -358,7 +358,7 @@ def test_an_octet_stream_is_raw_only_where_the_endpoint_takes_uploads(binder: Ma
 
 
 def test_a_json_body_of_an_upload_is_no_raw_one(binder: Make) -> None:
-    make = binder(*UPLOAD, raw_upload=True)
+    make = binder(*UPLOAD, raw_types=("application/octet-stream",))
     assert make({"path": "f", "content": "AP8=", "keep": False}, JSON)["content"] == b"\0\xff"
     assert make.calls[0].raw is False
 

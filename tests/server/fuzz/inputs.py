@@ -47,7 +47,7 @@ def attempt(random: Random) -> Attempt:
     """A request for some endpoint; some have a wrong framing, or a wrong first line."""
     endpoint = random.choice(BUILT if random.random() < 0.93 else ENDPOINTS)
     method = endpoint.method if random.random() < 0.95 else random.choice(METHODS)
-    raw = endpoint.raw_upload and random.random() < 0.6
+    raw = bool(endpoint.raw_types) and random.random() < 0.6
     target = _path(endpoint, random) + _query(endpoint, random, raw)
     body, kind = _body(endpoint, random, raw)
     lines = [f"Host: {random.choice(('localhost', '127.0.0.1:9000', '[::1]', 'LOCALHOST.'))}"]
@@ -81,7 +81,7 @@ def attempt(random: Random) -> Attempt:
 def simple(random: Random) -> bytes:
     """A plain request, most of the time a good one."""
     endpoint = random.choice(BUILT)
-    raw = endpoint.raw_upload and random.random() < 0.5
+    raw = bool(endpoint.raw_types) and random.random() < 0.5
     body, kind = _body(endpoint, random, raw)
     fields = [f"Content-Type: {kind}", f"Content-Length: {len(body)}"] if body else []
     line = f"{endpoint.method} {_path(endpoint, random)}{_query(endpoint, random, raw)} HTTP/1.1"
