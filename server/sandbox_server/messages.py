@@ -32,7 +32,11 @@ class Headers(Mapping[str, str]):
         return self._lines.get(name, [])
 
     def __getitem__(self, name: str) -> str:
-        return ", ".join(self._lines[name])
+        lines = self._lines[name]
+        return lines[0] if len(lines) == 1 else ", ".join(lines)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._lines)

@@ -46,7 +46,9 @@ def byte_range(headers: Headers, etag: str, size: int) -> tuple[int, int] | None
     Several ranges, malformed ones and an `If-Range` that names another version all mean the whole file, as RFC 9110
     allows. So does any range of an empty file: it has no byte to satisfy one with, and the caller gets all there is.
     """
-    asked = headers.get("range", "").strip()
+    if "range" not in headers:
+        return None
+    asked = headers["range"].strip()
     match = _RANGE.fullmatch(asked)
     if match is None or match.groups() == ("", "") or size == 0:
         return None
@@ -76,7 +78,9 @@ def _position(digits: str) -> int:
 
 def wants_sha256(headers: Headers) -> bool:
     """True when ``Want-Repr-Digest`` names SHA-256 with a weight other than 0."""
-    for wish in headers.get("want-repr-digest", "").split(","):
+    if "want-repr-digest" not in headers:
+        return False
+    for wish in headers["want-repr-digest"].split(","):
         name, _, weight = wish.partition(";")[0].partition("=")
         if name.strip().lower() == "sha-256" and weight.strip() != "0":
             return True

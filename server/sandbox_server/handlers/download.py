@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 
 from ..call import Call
 from ..guards.paths import Location
@@ -112,6 +113,7 @@ def _sha256(call: Call, descriptor: int, size: int) -> bytes:
     return digest.digest()
 
 
+@lru_cache(maxsize=1024)
 def content_disposition(name: str) -> str:
     """``attachment`` with the exact name (RFC 8187) and a fallback in plain ASCII that cannot end its quotes."""
     from urllib.parse import quote  # not needed to start a server

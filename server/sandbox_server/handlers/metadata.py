@@ -53,8 +53,12 @@ def iso_time(nanoseconds: int) -> str:
 
 def http_date(nanoseconds: int) -> str:
     """A time stamp as an HTTP date (RFC 9110, section 5.6.7)."""
-    seconds = min(max(nanoseconds // 1_000_000_000, _FIRST_SECOND), _LAST_SECOND)
-    t = time.gmtime(seconds)
+    return _http_second(nanoseconds // 1_000_000_000)
+
+
+@lru_cache(maxsize=4096)
+def _http_second(seconds: int) -> str:
+    t = time.gmtime(min(max(seconds, _FIRST_SECOND), _LAST_SECOND))
     return (
         f"{_DAYS[t.tm_wday]}, {t.tm_mday:02d} {_MONTHS[t.tm_mon - 1]} {t.tm_year:04d}"
         f" {t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d} GMT"
