@@ -27,6 +27,18 @@ class PathRule(NamedTuple):
     hardlinks: Literal["allow", "deny"] = "allow"
     within: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def bounded(self) -> bool:
+        """True when a list of directories was written, for the endpoint or for the identity."""
+        return self.allow is not None or bool(self.within)
+
+
+class Scope(NamedTuple):
+    """Where the kernel keeps a child: these directories, as open descriptors of ours, and the system, to run it."""
+
+    directories: tuple[int, ...]
+    read_only: bool = False
+
 
 #: What every identity may do: ask what it may do.
 IMPLICIT_SCOPE = "core:read"

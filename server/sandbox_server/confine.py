@@ -16,7 +16,6 @@ import os
 import stat
 import struct
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -40,9 +39,12 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SYSTEM_FILES = (
     *(f"/etc/{name}" for name in ("alternatives", "group", "hosts", "ld.so.cache", "localtime", "mime.types")),
     *(f"/etc/{name}" for name in ("nsswitch.conf", "os-release", "passwd", "protocols", "resolv.conf", "services")),
+    *(f"/etc/{name}" for name in ("bash.bashrc", "fonts", "gai.conf", "host.conf", "magic", "terminfo", "timezone")),
     *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs", "/proc"),
 )
-DEVICES = (*(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")),)
+PRIVATE_DEVICES = (*(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx")),)
+#: And those in which programs of one user meet: terminals, shared memory.
+DEVICES = (*PRIVATE_DEVICES, "/dev/pts", "/dev/shm")
 
 PREFIX_ENTRIES = ("bin", "lib", "lib64", "include", "libexec", "share", "ssl", "pyvenv.cfg")
 
@@ -52,22 +54,23 @@ class Ruleset:
 
     Raises `OSError` where the kernel has no Landlock. In `read_write` and `read_execute` a missing path is an error,
     because a rule that silently grants nothing is a surprise; `optional` ones grant reading and executing if there.
+    An open descriptor stands for a path, whatever lies at that path by now.
     """
 
     def __init__(
         self,
         *,
-        read_write: Iterable[str] = (),
-        read_execute: Iterable[str] = (),
+        read_write: Iterable[str | int] = (),
+        read_execute: Iterable[str | int] = (),
         optional: Iterable[str] = (),
         devices: Iterable[str] = DEVICES,
         tcp: bool = True,
         scoped: bool = True,
     ) -> None:
-        version = _call(CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)
-        self._rights = sum(rights for since, rights in RIGHTS_BY_ABI.items() if since <= version)
-        network = 0 if tcp or version < NETWORK_ABI else TCP
-        scopes = ABSTRACT_SOCKETS_AND_SIGNALS if scoped and version >= SCOPE_ABI else 0
+        known = version()
+        self._rights = sum(rights for since, rights in RIGHTS_BY_ABI.items() if since <= known)
+        network = 0 if tcp or known < NETWORK_ABI else TCP
+        scopes = ABSTRACT_SOCKETS_AND_SIGNALS if scoped and known >= SCOPE_ABI else 0
         attributes = struct.pack("=QQQ", self._rights, network, scopes)
         self._descriptor = _call(CREATE_RULESET, attributes, len(attributes), 0)
         os.set_inheritable(self._descriptor, False)
@@ -96,19 +99,25 @@ class Ruleset:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _allow(self, path: str, rights: int) -> None:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    def _allow(self, place: str | int, rights: int) -> None:
+        descriptor = place if isinstance(place, int) else os.open(place, os.O_PATH | os.O_CLOEXEC)
         try:
             allowed = rights & self._rights
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
                 allowed &= FILES_ONLY
             _call(ADD_RULE, self._descriptor, RULE_PATH_BENEATH, struct.pack("=Qi", allowed, descriptor), 0)
         finally:
-            os.close(descriptor)
+            if descriptor is not place:
+                os.close(descriptor)
 
     def _allow_if_there(self, path: str, rights: int) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             self._allow(path, rights)
+
+
+def version() -> int:
+    """The version of the kernel's Landlock; `OSError` where there is none."""
+    return _call(CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)
 
 
 def restrict_process(
@@ -126,27 +135,29 @@ def restrict_process(
         ruleset.enforce()
     finally:
         ruleset.close()
-    _drop_powers()
+    drop_powers()
 
 
 def restrict_to(base_dir: str, *, writable: Iterable[str] = (), tcp: bool = True) -> None:
     """Bind this server: write below its base directory, `writable` and the temporary directory, run the system."""
+    import tempfile  # costs a good part of a start; whoever confines children needs the rest of this module only
+
     restrict_process(
         read_write=[base_dir, tempfile.gettempdir(), *writable],
-        read_execute=_interpreter(),
+        read_execute=interpreter(),
         optional=(*SYSTEM, *SYSTEM_FILES),
         tcp=tcp,
     )
 
 
-def _interpreter() -> Iterator[str]:
+def interpreter() -> Iterator[str]:
     """This Python: what belongs to it in its prefixes (one may be a home directory), and the folder of this package."""
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
         yield from (path for name in PREFIX_ENTRIES if os.path.exists(path := os.path.join(prefix, name)))
     yield os.path.dirname(os.path.abspath(__file__))
 
 
-def _drop_powers() -> None:
+def drop_powers() -> None:
     """Give up all capabilities but one, for this thread and whatever it starts; ``enforce`` lets none come back."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Mapping
 
@@ -10,31 +11,31 @@ from .application import Application
 from .audit import AuditLog
 from .auth import Authenticator
 from .catalogue import builtin
+from .confinement import Confinement
 from .guards.environment import EnvGuard
 from .guards.paths import PathGuards
 from .handlers import HANDLERS
 from .messages import quoted
 from .policy import BoundPolicy
 from .process.table import ProcessTable
-from .services import Services
+from .services import Services, confinable
 from .settings import ConfigurationError, Settings
+
+log = logging.getLogger("sandbox_server")
 
 
 class Machinery:
     """One per server. `close` ends the children and writes the last audit lines."""
 
     def __init__(self, settings: Settings, policy: BoundPolicy) -> None:
-        if policy.require_landlock:
-            raise ConfigurationError(
-                "policy.require_landlock: this version cannot hold path rules by the kernel yet; "
-                "remove the key, or run the server in a sandbox of its own"
-            )
         with contextlib.ExitStack() as stack:
             self.path_guards = _path_guards(policy)
             stack.callback(self.path_guards.close)
+            self.confinement = _confinement(settings, policy)
+            stack.callback(self.confinement.close)
             self.audit = _audit_log(settings.audit_file, settings.audit_max_bytes)
             stack.callback(self.audit.close)
-            self.processes = ProcessTable()
+            self.processes = ProcessTable(self.confinement.run)
             stack.callback(self.processes.close)
             self.application = self._application(settings, policy)
             self._parts = stack.pop_all()
@@ -49,6 +50,7 @@ class Machinery:
             path_guards=self.path_guards,
             environment=EnvGuard(policy.secret_names),
             processes=self.processes,
+            confinement=self.confinement,
             child_environment=_without(settings.environ, policy.secret_names),
             isolation=settings.isolation,
             program_path=settings.program_path,
@@ -75,6 +77,29 @@ def _path_guards(policy: BoundPolicy) -> PathGuards:
         if paths is not None:
             guards.of(paths)
     return guards
+
+
+def _confinement(settings: Settings, policy: BoundPolicy) -> Confinement:
+    """By the kernel, or not at all: a path rule that binds no program must not look as if it did."""
+    identities = len(policy.tokens) + (policy.anonymous is not None)
+    confinement = Confinement(alone=identities < 2, programs=settings.program_path)
+    scoped = sorted(e for e, rule in policy.rules.items() if rule.enabled and _binds_programs(policy, e))
+    if (scoped or policy.require_landlock) and not confinement.available:
+        if policy.require_landlock:
+            raise ConfigurationError(
+                "policy.require_landlock: this kernel cannot keep programs inside a path rule; it takes Landlock "
+                "of Linux 6.2, and no container that forbids it; remove the key, or run the server elsewhere"
+            )
+        log.warning(
+            "the kernel has no Landlock (Linux 6.2): programs are not kept inside the path rules of %s",
+            ", ".join(scoped),
+        )
+    return confinement
+
+
+def _binds_programs(policy: BoundPolicy, endpoint_id: str) -> bool:
+    narrow = any(token.identity.paths is not None and token.identity.paths.bounded for token in policy.tokens)
+    return confinable(policy.catalogue[endpoint_id]) and (narrow or policy.rules[endpoint_id].paths.bounded)
 
 
 def _audit_log(file: str | None, most_bytes: int | None) -> AuditLog:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
-from .access import Grant, Identity
+from .access import Grant, Identity, Scope
 from .catalogue import Catalogue, Endpoint
+from .confinement import Confinement
 from .guards.commands import CommandGuard
 from .guards.environment import EnvGuard
 from .guards.paths import Location, PathGuard, PathGuards
@@ -66,6 +67,7 @@ class Services:
     path_guards: PathGuards
     environment: EnvGuard
     processes: ProcessTable
+    confinement: Confinement
     child_environment: Mapping[str, str] = field(default_factory=dict)
     program_path: tuple[str, ...] = PROGRAM_PATH
     isolation: str = "none"
@@ -91,13 +93,26 @@ class Services:
 
     def base_environment(self, grant: Grant) -> dict[str, str]:
         """What a child starts from; only neutral names when a command rule is active."""
-        if not restricts_commands(grant):
-            return dict(self.child_environment)
-        return {
-            name: value
-            for name, value in self.child_environment.items()
-            if name in NEUTRAL_NAMES or name.startswith("LC_")
-        }
+        environment = dict(self.child_environment)
+        if restricts_commands(grant):
+            environment = {n: v for n, v in environment.items() if n in NEUTRAL_NAMES or n.startswith("LC_")}
+        scope = self.scope(grant)
+        temporary = None if scope is None else self.confinement.temporary(scope)
+        return environment if temporary is None else {**environment, "TMPDIR": temporary}
+
+    def scope(self, grant: Grant) -> Scope | None:
+        """Where the kernel keeps what this call runs; None where no path list is in force, or the kernel cannot.
+
+        Whoever starts a program for a caller puts it into the `Launch`.
+        """
+        if not (confinable(grant.endpoint) and grant.paths.bounded and self.confinement.available):
+            return None
+        return Scope(self.path_guard(grant).directories(), grant.paths.read_only)
+
+
+def confinable(endpoint: Endpoint) -> bool:
+    """True for what runs programs or code for a caller, under a path rule of its own."""
+    return endpoint.path_bearing and (endpoint.executes_code or endpoint.takes_paths)
 
 
 def restricts_commands(grant: Grant) -> bool:

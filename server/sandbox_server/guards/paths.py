@@ -126,6 +126,10 @@ class PathGuard:
         """Where relative paths begin: the first root, links resolved. "/" when nothing is allowed."""
         return self._roots[0].resolved if self._roots else "/"
 
+    def directories(self) -> tuple[int, ...]:
+        """Descriptors of the roots that are there. They stay ours, and open as long as this server."""
+        return tuple(root.fd for root in self._roots if root.present())
+
     def check(self, raw: object, op: Op) -> str:
         """Judge the text alone; the normalised absolute path."""
         root, relative, path = self._lexical(raw)

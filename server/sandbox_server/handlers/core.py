@@ -96,7 +96,7 @@ def _paths(services: Services, grant: Grant) -> dict[str, Any]:
         "deny_count": len(rule.deny),
         "symlinks": rule.symlinks,
         "hardlinks": rule.hardlinks,
-        "enforcement": {"allow": "api", "deny": "api"},
+        "enforcement": {"allow": "api" if services.scope(grant) is None else "kernel", "deny": "api"},
     }
 
 

@@ -46,6 +46,7 @@ def launching(
             feed=None if feed is None else feed.encode(),
             stdin=stdin,
             capture=capture,
+            scope=call.services.scope(call.grant),
         )
     finally:
         os.close(descriptor)

@@ -18,10 +18,11 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from ..access import Scope
 from ..messages import Refusal
 from . import kernel
 from .spawn import Launch, Pipes, spawn
@@ -152,10 +153,18 @@ class Child:
         return self._exit
 
 
-class Children:
-    """The registry. `mark` sets its children apart from those of any other server."""
+#: Does the work on a thread that the kernel keeps inside the scope.
+Confine = Callable[[Scope, Callable[[], tuple[int, Pipes]]], tuple[int, Pipes]]
 
-    def __init__(self) -> None:
+
+class Children:
+    """The registry. `mark` sets its children apart from those of any other server.
+
+    A launch with a scope is started through `confine`; every other one on the thread of whoever calls.
+    """
+
+    def __init__(self, confine: Confine | None = None) -> None:
+        self._confine = confine
         self.mark = os.urandom(8).hex()
         self._lock = threading.Lock()
         self._stamping = threading.Lock()
@@ -175,7 +184,7 @@ class Children:
         try:
             stamp = 1 << 61 | secrets.randbits(60)  # unlike that of any other command
             with self._stamping, kernel.stamping(stamp):
-                pid, pipes = spawn(launch, {kernel.MARKER: " ".join(marks)})
+                pid, pipes = self._spawn(launch, {kernel.MARKER: " ".join(marks)})
             child = Child(self, pid, pipes, id, stamp)
             # Before it is registered: from then on `reap` may collect it, and its pid means nothing any more.
             with suppress(OSError):
@@ -190,6 +199,13 @@ class Children:
             child.discard()
             raise Refusal("busy", "out of file descriptors; try again")
         return child
+
+    def _spawn(self, launch: Launch, extra: Mapping[str, str]) -> tuple[int, Pipes]:
+        if launch.scope is None:
+            return spawn(launch, extra)
+        if self._confine is None:
+            raise Refusal("forbidden", "this server cannot keep a program inside the path rule that holds here")
+        return self._confine(launch.scope, lambda: spawn(launch, extra))
 
     def uncollected(self) -> list[Child]:
         with self._lock:

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ..access import Scope
 from ..messages import Refusal, quoted
 
 _FEW = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -26,6 +27,7 @@ class Launch(NamedTuple):
     feed: bytes | None = None  # all of the standard input
     stdin: bool = False  # a standard input to write to later
     capture: bool = True  # pipes for the output; else it is dropped
+    scope: Scope | None = None  # where the kernel keeps it: `Services.scope(grant)`; None leaves it free
 
 
 class Pipes(NamedTuple):

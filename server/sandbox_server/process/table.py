@@ -13,7 +13,7 @@ from functools import partial
 from ..messages import Peer, Refusal, quoted
 from . import kernel
 from .background import Background
-from .children import PATIENCE, Child, Children
+from .children import PATIENCE, Child, Children, Confine
 from .pipes import Drains
 from .run import Run
 from .spawn import Launch
@@ -34,8 +34,8 @@ _PID = re.compile(r"-?[0-9]{1,18}")
 class ProcessTable:
     """Thread-safe. One per server; `close` leaves no process behind."""
 
-    def __init__(self) -> None:
-        self._children = Children()
+    def __init__(self, confine: Confine | None = None) -> None:
+        self._children = Children(confine)
         self._supervisor = Supervisor()
         self._drains = Drains(self._supervisor)
         self._lock = threading.Lock()

@@ -14,6 +14,7 @@ from sandbox_server.access import Grant, Identity
 from sandbox_server.arguments import bind
 from sandbox_server.call import Call
 from sandbox_server.catalogue import Endpoint, Field
+from sandbox_server.confinement import Confinement
 from sandbox_server.guards.environment import EnvGuard
 from sandbox_server.guards.paths import PathGuards
 from sandbox_server.machinery import Machinery
@@ -89,12 +90,14 @@ class Binder:
         self.base = base
         method = more.pop("method", "POST")
         self.endpoint = Endpoint("made_up", method, "/made/{id}", "file_ops", "", (), tuple(fields), **more)
+        confinement = Confinement()
         self.services = Services(
             catalogue=None,  # type: ignore[arg-type]  # binding needs none
             rules=None,  # type: ignore[arg-type]
             path_guards=PathGuards(str(base)),
             environment=EnvGuard(frozenset({"HIDDEN"})),
-            processes=ProcessTable(),
+            processes=ProcessTable(confinement.run),
+            confinement=confinement,
         )
         self.calls: list[Call] = []
 

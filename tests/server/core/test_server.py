@@ -27,6 +27,7 @@ from sandbox_server import (
     SandboxServer,
     ServerPolicy,
     Settings,
+    confine,
 )
 from sandbox_server.http.reactor import Reactor
 from tests.server.core.harness import descriptors
@@ -345,7 +346,11 @@ def test_a_policy_that_lets_anonymous_callers_in_is_bound_to_loopback_too(base: 
     SandboxServer(settings(base, policy=policy, allow_anonymous=False, host="127.0.0.1")).close()
 
 
-def test_landlock_that_a_policy_requires_is_refused_while_it_is_not_there(base: Path) -> None:
+@pytest.mark.field(154)
+def test_field_154_landlock_that_a_policy_requires_and_a_kernel_lacks_stops_the_start(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confine, "CREATE_RULESET", 9999)
     with pytest.raises(ConfigurationError, match="policy.require_landlock"):
         SandboxServer(settings(base, policy=ServerPolicy.from_dict({"require_landlock": True})))
 
