@@ -7,7 +7,8 @@ import os
 import stat
 from bisect import bisect_right
 from collections.abc import Iterator
-from types import TracebackType
+from threading import Lock
+from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING
 
 from ..access import Op
@@ -21,6 +22,7 @@ from .tree import move_entry, remove_entry
 if TYPE_CHECKING:
     from .paths import PathGuard
 
+_WRITE = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _WRONG_KIND = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 _IN_THE_WAY = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
@@ -86,9 +88,20 @@ class Location:
             self._link = os.readlink("", dir_fd=self._descriptor)
         return self._link
 
+    def turn(self) -> Lock:
+        """Held while this file is looked at and then changed; no other request does so meanwhile."""
+        return self._guard.turns.of(self.path)
+
     def open(self) -> int:
         """A descriptor of a regular file, for reading."""
-        descriptor = self._open(_READ)
+        return self._open_file(_READ)
+
+    def open_for_writing(self, *, append: bool) -> int:
+        """A descriptor of a regular file that is there, to change it where it is."""
+        return self._open_file(_WRITE | os.O_APPEND if append else _WRITE)
+
+    def _open_file(self, flags: int) -> int:
+        descriptor = self._open(flags)
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
@@ -119,15 +132,28 @@ class Location:
         """An entry of this directory, judged like any path."""
         return self._guard.child(self._root, self._relative, name, self._op, follow)
 
+    def below(self, relative: str) -> Location:
+        """Something deeper in this directory, by the names that a listing gave; judged like any path."""
+        relative = f"{self._relative}/{relative}" if self._relative else relative
+        return self._guard.inside(self._root, relative, self._op)
+
+    def admits_links(self, found: os.stat_result) -> bool:
+        """Whether the rule lets a file have as many names as it has."""
+        return self._guard.admits_links(found)
+
     def make_directories(self, mode: int = 0o777) -> None:
         """Make this directory and its missing parents; an existing one is fine."""
         os.close(self._make(self._relative, mode))
         self.missing = False
 
-    def replace(self, *, overwrite: bool = True, durable: bool = False) -> Replacement:
-        """New content for this file; missing parents are made."""
+    def replace(self, *, overwrite: bool = True, durable: bool = False, quick: bool = False,
+                old: os.stat_result | None | EllipsisType = ...) -> Replacement:  # fmt: skip
+        """New content for this file; missing parents are made.
+
+        `quick` when all of it is in memory already; `old` when the caller has just looked.
+        """
         directory, name = self._parent(make=True)
-        return Replacement(directory, name, self.path, overwrite=overwrite, durable=durable)
+        return Replacement(directory, name, self.path, overwrite=overwrite, durable=durable, quick=quick, old=old)
 
     def remove(self) -> None:
         """Remove a file, a link, or a directory with everything in it."""

@@ -23,6 +23,7 @@ from .parts import is_part
 from .replace import Replacement
 from .root import Root
 from .tree import each_directory, is_directory, remove_stale_part
+from .turns import Turns
 from .walk import Found, walk
 
 __all__ = ["Location", "PathGuard", "PathGuards", "Replacement"]
@@ -47,6 +48,7 @@ class PathGuards:
             self._door = Door(openat2 if openat2.works(top) else None)
         finally:
             os.close(top)
+        self._turns = Turns()
         self._lock = Lock()
         self._sweeping = Lock()
         self._closing = False
@@ -58,7 +60,7 @@ class PathGuards:
         guard = self._guards.get(rule)
         if guard is None:
             with self._lock:
-                guard = self._guards.setdefault(rule, PathGuard(rule, self._roots_of(rule), self._door))
+                guard = self._guards.setdefault(rule, PathGuard(rule, self._roots_of(rule), self._door, self._turns))
         return guard
 
     def close(self) -> None:
@@ -108,12 +110,13 @@ class PathGuards:
 class PathGuard:
     """Judges paths by one rule."""
 
-    def __init__(self, rule: PathRule, roots: list[Root], door: Door) -> None:
+    def __init__(self, rule: PathRule, roots: list[Root], door: Door, turns: Turns) -> None:
         self.rule = rule
         self.deny = DenyRules(rule.deny)
         self.roots = tuple(root.path for root in roots)
         self._roots = roots
         self._door = door
+        self.turns = turns
         self._spellings: dict[str, Root] = {}
         for root in roots:
             self._spellings.setdefault(root.path, root)
@@ -153,6 +156,10 @@ class PathGuard:
             raise Refusal("invalid_path", f"{quoted(name)} is not the name of an entry")
         relative = f"{relative}/{name}" if relative else name
         return self._locate(root, relative, root.at(relative), op, follow, False)
+
+    def inside(self, root: Root, relative: str, op: Op) -> Location:
+        """A place below a root, by real names."""
+        return self._locate(root, relative, root.at(relative), op, False, False)
 
     def is_root(self, path: str) -> bool:
         return path in self._boundaries

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from types import TracebackType
+from types import EllipsisType, TracebackType
 
 from ..messages import Refusal, quoted
 from .parts import hold_part, new_part_name
@@ -21,17 +21,18 @@ class Replacement:
     __slots__ = ("_directory", "_durable", "_name", "_old", "_overwrite", "_part", "_path",
                  "descriptor", "replaced_directly")  # fmt: skip
 
-    def __init__(self, directory: int, name: str, path: str, *, overwrite: bool, durable: bool) -> None:
-        """Takes over the descriptor of the directory, also when it fails."""
+    def __init__(self, directory: int, name: str, path: str, *, overwrite: bool, durable: bool,
+                 quick: bool = False, old: os.stat_result | None | EllipsisType = ...) -> None:  # fmt: skip
+        """Takes over the descriptor of the directory, also when it fails. `old` is what the caller has just seen."""
         self._directory = directory
         self._name = name
         self._path = path
         self._overwrite = overwrite
         self._durable = durable
-        self._part = new_part_name()
+        self._part = new_part_name(quick=quick)
         self.replaced_directly = False
         try:
-            self._old = self._existing()
+            self._old = self._existing() if isinstance(old, EllipsisType) else self._judged(old)
             # Never more open to others than the file that it replaces.
             mode = 0o666 if self._old is None else self._old.st_mode & 0o777
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -39,7 +40,8 @@ class Replacement:
         except BaseException:
             os.close(directory)
             raise
-        hold_part(self.descriptor)
+        if not quick:
+            hold_part(self.descriptor)
 
     def __enter__(self) -> Replacement:
         return self
@@ -79,7 +81,10 @@ class Replacement:
             return None
         if not self._overwrite:
             raise self._exists()
-        if not stat.S_ISREG(old.st_mode):
+        return self._judged(old)
+
+    def _judged(self, old: os.stat_result | None) -> os.stat_result | None:
+        if old is not None and not stat.S_ISREG(old.st_mode):
             raise Refusal("not_found", f"{quoted(self._path)} is not a regular file; name a file")
         return old
 
