@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,10 @@ class Files:
     def move(self, source: str | Path, destination: str | Path) -> Reply:
         return self.server.request("POST", "/files/move", {"source": str(source), "destination": str(destination)})
 
+    def archive(self, *paths: str | Path, accept: str = "", **body: Any) -> Reply:
+        headers = {"Accept": accept} if accept else {}
+        return self.server.request("POST", "/files/archive", {"paths": [str(p) for p in paths], **body}, headers)
+
 
 def empty(base: Path) -> None:
     for found in base.iterdir():
@@ -80,3 +85,15 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Files]:
 def files(shared_server: Files) -> Files:
     empty(shared_server.base)
     return shared_server
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A base directory on a device of 5 MB."""
+    base = tmp_path / "base"
+    base.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", base], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no way here: mounting a small file system needs privileges")
+    yield base
+    subprocess.run(["umount", "-l", base], check=True)

@@ -236,18 +236,6 @@ def test_too_large_is_refused_before_the_body_is_read(tmp_path: Path) -> None:
         assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A base directory on a device of 5 MB."""
-    base = tmp_path / "base"
-    base.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", base], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("no way here: mounting a small file system needs privileges")
-    yield base
-    subprocess.run(["umount", "-l", base], check=True)
-
-
 @pytest.mark.field(31)
 def test_field_031_a_full_disk_is_a_typed_refusal_and_the_old_file_stays(small_disk: Path, tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
