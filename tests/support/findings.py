@@ -65,7 +65,6 @@ FINDINGS: dict[str, str] = {
 LATER: dict[str, str] = {
     "R1-F4": "custom commands and routes",
     "R1-F9": "files_watch",
-    "R2-S1": "archives",
     "R2-S14": "terminals",
     "R2-S19": "login throttle",
     "R2-C6": "images",

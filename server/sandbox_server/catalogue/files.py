@@ -71,7 +71,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                  ("files:read",),
                  (
                      Field("paths", "paths", "body", "What to pack.", op="read"),
-                     Field("format", "text", "body", "tar, tar.gz or zip.", "tar.gz"),
+                     Field("format", "text", "body", "tar, tar.gz or zip; else as Accept says, else tar.gz.", None),
                      Field("level", "int", "body", "Compression of tar.gz and zip, 0 (none) to 9.", None),
                  ), {"max_bytes": 100 * MIB, "max_files": 10_000}),
         Endpoint("files_unpack", "POST", "/files/unpack", "file_ops", "Unpacks an uploaded archive.",

@@ -8,6 +8,7 @@ from json.encoder import encode_basestring_ascii as json_text
 from ..call import Call
 from ..guards.paths import Location
 from ..messages import JSON_TYPE, Refusal, Response, json_response, quoted
+from .archive import files_archive
 from .download import files_download_stream
 from .listing import files_list
 from .metadata import etag_of, iso_time, kind_of, octal, type_of
@@ -86,4 +87,5 @@ FILE_HANDLERS: Mapping[str, Callable[..., Response]] = {
     "files_move": files_move,
     "files_upload_stream": files_upload_stream,
     "files_download_stream": files_download_stream,
+    "files_archive": files_archive,
 }

@@ -156,6 +156,6 @@ def test_deviations_name_vectors_and_say_what_is_answered_instead() -> None:
 def test_only_endpoints_without_a_handler_wait_for_later() -> None:
     waiting = {endpoint_of(vector) for vector in ALL if is_later(vector)}
     assert waiting == {
-        "code_run", "files_archive", "files_search", "files_watch", "list_commands", "ports",
+        "code_run", "files_search", "files_watch", "list_commands", "ports",
         "pty_create_session",
     }  # fmt: skip

@@ -1,0 +1,150 @@
+"""Packing files: streamed as it is read when the caller takes an archive, in base64 inside JSON otherwise.
+
+Both forms hold the same members, but for directories: the older form has none of their own, the streamed one all.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Generator, Iterable, Iterator
+
+from ..archives.blocks import gzipped, joined
+from ..archives.members import Source
+from ..archives.tar_writer import tar
+from ..archives.zip_writer import zipped
+from ..call import Call
+from ..guards.packing import sources
+from ..guards.paths import Location
+from ..messages import JSON_TYPE, OCTETS_TYPE, Aborted, Refusal, Response, quoted
+from .download import content_disposition
+
+_TYPES = {"tar": "application/x-tar", "tar.gz": "application/gzip", "zip": "application/zip"}
+_PIECE = 3 << 18  # a multiple of three, so that encoded pieces join without padding
+_STREAMED_LEVEL, _WHOLE_LEVEL = 1, 6
+
+
+def files_archive(call: Call, *, paths: tuple[Location, ...], format: str | None, level: int | None) -> Response:
+    """All that may be read of these paths; what may not is left out."""
+    raw = _wants_raw(call)
+    format = _format(call, format)
+    level = _level(level, raw)
+    for path in paths:
+        if path.missing:
+            raise Refusal("not_found", f"no file or directory at {quoted(path.path)}; check the path")
+    packing = _Packing(_named(paths), directories=raw, links=format != "zip")
+    most_bytes, most_files = (_limit(call, name, raw) for name in ("max_bytes", "max_files"))
+    if most_files is not None:
+        packing.count(most_files)
+    pieces = packing.pieces(format, level)
+    if not raw:
+        return _whole(pieces, format, most_bytes)
+    headers = [
+        ("Content-Type", _TYPES[format]),
+        ("Content-Disposition", content_disposition(_file_name(paths, format))),
+    ]
+    return Response(200, joined(_bounded(pieces, most_bytes)), headers)
+
+
+def _wants_raw(call: Call) -> bool:
+    return any(map(call.accepts, (*_TYPES.values(), OCTETS_TYPE)))
+
+
+def _format(call: Call, asked: str | None) -> str:
+    """What was asked for, else what the Accept field names, else the contract's default."""
+    if asked is None:
+        return next((name for name, media_type in _TYPES.items() if call.accepts(media_type)), "tar.gz")
+    if asked not in _TYPES:
+        raise Refusal(
+            "invalid_argument", f'"format" must be "tar", "tar.gz" or "zip", not {quoted(asked, 16)}', field="format"
+        )
+    return asked
+
+
+def _level(asked: int | None, raw: bool) -> int:
+    if asked is None:
+        return _STREAMED_LEVEL if raw else _WHOLE_LEVEL
+    if not 0 <= asked <= 9:
+        raise Refusal("invalid_argument", f'"level" must be 0 to 9, not {asked}', field="level")
+    return asked
+
+
+def _limit(call: Call, name: str, raw: bool) -> int | None:
+    """The defaults bound the JSON form; a streamed archive is bounded only where a policy says so."""
+    return None if raw and name not in call.grant.configured_limits else call.grant.size(name)
+
+
+def _named(paths: tuple[Location, ...]) -> list[tuple[Location, str]]:
+    """Every path once, with the name of its member: its own, numbered where another has the same."""
+    named: dict[str, tuple[Location, str]] = {}
+    taken: set[str] = set()
+    for path in paths:
+        if path.path in named:
+            continue
+        name, number = path.name, 1
+        while name in taken:
+            number += 1
+            stem, suffix = os.path.splitext(path.name)
+            name = f"{stem} ({number}){suffix}"
+        taken.add(name)
+        named[path.path] = (path, name)
+    return list(named.values())
+
+
+def _file_name(paths: tuple[Location, ...], format: str) -> str:
+    return f"{paths[0].name if len(paths) == 1 and paths[0].name else 'archive'}.{format}"
+
+
+class _Packing:
+    """What goes into one archive; looked through once for every use."""
+
+    def __init__(self, named: list[tuple[Location, str]], *, directories: bool, links: bool) -> None:
+        self._named = named
+        self._directories = directories
+        self._links = links
+
+    def count(self, most: int) -> None:
+        for number, _ in enumerate(self._sources(), 1):
+            if number > most:
+                raise Refusal("invalid_argument", f"there are more than {most} files to pack; pack parts of it")
+
+    def pieces(self, format: str, level: int) -> Iterator[bytes]:
+        if format == "zip":
+            return zipped(self._sources(), level)
+        pieces = tar(self._sources())
+        return gzipped(joined(pieces), level) if format == "tar.gz" else pieces
+
+    def _sources(self) -> Iterator[Source]:
+        for location, name in self._named:
+            yield from sources(location, name, directories=self._directories, links=self._links)
+
+
+def _bounded(pieces: Iterable[bytes], most: int | None) -> Iterator[bytes]:
+    """The same; an archive that outgrows a policy's limit is broken off, since its head has been sent."""
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if most is not None and size > most:
+            raise Aborted("the archive outgrew its limit")
+        yield piece
+
+
+def _whole(pieces: Iterator[bytes], format: str, most: int | None) -> Response:
+    """The JSON form; held in memory until its size is known, as the answer's status depends on it."""
+    archive = bytearray()
+    try:
+        for piece in pieces:
+            archive += piece
+            if most is not None and len(archive) > most:
+                raise Refusal("payload_too_large", f"the archive has more than {most} bytes; pack less", limit=most)
+    except Aborted:
+        raise Refusal("conflict", "a file became shorter while it was being packed; try again") from None
+    return Response(200, _encoded(archive, format), [("Content-Type", JSON_TYPE)])
+
+
+def _encoded(archive: bytearray, format: str) -> Generator[bytes, None, None]:
+    yield b'{"content_base64":"'
+    for place in range(0, len(archive), _PIECE):
+        yield base64.b64encode(archive[place : place + _PIECE])
+    yield f'","format":{json.dumps(format)},"bytes":{len(archive)}}}'.encode()
