@@ -22,10 +22,12 @@
 from __future__ import annotations
 
 import errno
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._public import public
+from ._tracebacks import short
 
 if TYPE_CHECKING:
     from ._models import CommandResult, FileOutcome
@@ -42,6 +44,16 @@ class SandboxError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
+    #: True shows whole tracebacks in notebooks, too; ``%config SandboxMagics.tracebacks`` sets it.
+    whole_traceback = False
+
+    def _render_traceback_(self) -> list[str]:
+        """For IPython."""
+        if self.whole_traceback:
+            return traceback.format_exception(self)
+        text, _, _ = str(self).partition("\nhint: ")
+        return short(self, text, self.hint)
 
 
 @public

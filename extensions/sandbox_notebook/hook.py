@@ -48,6 +48,7 @@ class Installed:
         shell.events.unregister("pre_run_cell", self.before_cell)
         shell.events.unregister("post_run_cell", self.after_cell)
         self.pulse.stop()
+        self.magics.tracebacks = False  # the client's errors are short again, too
 
     def before_cell(self, info: ExecutionInfo) -> None:
         self.pulse.start()

@@ -50,6 +50,12 @@ class SandboxMagics(Magics):
         if change.new:
             allow_nested()
 
+    @observe("tracebacks")
+    def _trace(self, change: Any) -> None:
+        from sandbox_sdk import SandboxError
+
+        SandboxError.whole_traceback = bool(change.new)
+
     @property
     def namespace(self) -> dict[str, object]:
         return self.shell.user_ns if self.shell is not None else {}

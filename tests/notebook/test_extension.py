@@ -118,6 +118,18 @@ def strip(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
+def test_an_error_of_the_client_shows_what_and_where_and_no_line_of_ours(run: Run) -> None:
+    done = run("sb = %sandbox start\ndef load(path):\n    return sb.files.read(path)\nload('nope')")
+    shown = [strip(line) for line in done.traceback]
+    assert shown[0].startswith('NotFoundError: no file at "') and shown[0].endswith("[not_found]")
+    assert shown[-2:] == ["  line 4: load('nope')", "  line 3, in load: return sb.files.read(path)"]
+    assert "sandbox_sdk" not in "".join(shown) and len(shown) <= 4
+    assert type(done.error).__name__ == "NotFoundError"
+
+    whole = run("%config SandboxMagics.tracebacks = True\nload('nope')")
+    assert "sandbox_sdk" in strip("".join(whole.traceback))
+
+
 def test_whole_tracebacks_can_be_asked_for(run: Run) -> None:
     done = run("%config SandboxMagics.tracebacks = True\n%sandbox ls")
     assert type(done.error).__name__ == "Mistake"

@@ -19,6 +19,7 @@ _REASONS = {
     "missing_scope": "this identity lacks the scope",
     "not_implemented": "not offered by this server",
 }
+_HOLDERS = {"api": "the server", "kernel": "the kernel"}
 
 
 def caps(call: Invocation) -> Outcome:
@@ -84,7 +85,7 @@ def _one(info: EndpointInfo) -> Table:
         facts.append(("paths", ", ".join(info.paths.roots) or "none"))
         facts += [("read only", "yes")] if info.paths.read_only else []
         facts += [("denied names", f"{info.paths.deny_count} patterns")] if info.paths.deny_count else []
-        facts += [(f"{part} is held by", level) for part, level in info.paths.enforcement.items()]
+        facts += [(f"{part} is enforced by", _HOLDERS[level]) for part, level in info.paths.enforcement.items()]
     facts += [(_worded(name), _amount(name, value)) for name, value in {**info.defaults, **info.limits}.items()]
     facts += [(_worded(name), str(value)) for name, value in info.params.items()]
     return Table(pairs(facts), headline=head)

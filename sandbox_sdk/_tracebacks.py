@@ -1,0 +1,36 @@
+"""How an error of ours is shown in a notebook: what, what to do, and which line of the user's asked for it."""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_BOLD, _OFF = "\x1b[1m", "\x1b[0m"
+
+
+def short(error: BaseException, message: str, hint: str) -> list[str]:
+    """The lines for IPython's ``_render_traceback_``: frames of this package and of what it stands on are left out."""
+    lines = [f"{_BOLD}{type(error).__name__}: {message}{_OFF}"]
+    lines += [f"  hint: {hint}"] if hint else []
+    return lines + [f"  {_place(frame)}" for frame in _own_frames(error)]
+
+
+def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """From the user's cell down to the call into this package."""
+    frames: list[traceback.FrameSummary] = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename.startswith(_PACKAGE + os.sep):
+            break
+        if f"{os.sep}IPython{os.sep}core{os.sep}" in frame.filename:
+            frames.clear()
+        else:
+            frames.append(frame)
+    return frames
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    cell = "ipykernel_" in frame.filename or frame.filename.startswith("<")
+    where = f"line {frame.lineno}" if cell else f"{os.path.basename(frame.filename)}, line {frame.lineno}"
+    inside = "" if frame.name.startswith("<") else f", in {frame.name}"
+    return f"{where}{inside}: {frame.line}" if frame.line else f"{where}{inside}"
