@@ -27,6 +27,7 @@ class Launch(NamedTuple):
     feed: bytes | None = None  # all of the standard input
     stdin: bool = False  # a standard input to write to later
     capture: bool = True  # pipes for the output; else it is dropped
+    inherit: tuple[int, ...] = ()  # descriptors that it gets under the same numbers; its words name them
     scope: Scope | None = None  # where the kernel keeps it: `Services.scope(grant)`; None leaves it free
 
 
@@ -45,7 +46,7 @@ def spawn(launch: Launch, extra: Mapping[str, str]) -> tuple[int, Pipes]:
     try:
         stdin, feeding = subprocess.DEVNULL, -1
         if launch.feed is not None:
-            stdin = _spooled(launch.feed)
+            stdin = spooled(launch.feed)
             theirs.append(stdin)
         elif launch.stdin:
             stdin, feeding = _pipe(theirs, ours)
@@ -74,6 +75,7 @@ def _popen(launch: Launch, extra: Mapping[str, str], stdin: int, stdout: int, st
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
+        pass_fds=launch.inherit,
         cwd=f"{_DESCRIPTORS}/{launch.cwd}" if by_descriptor else launch.cwd_path,
         env={_encoded(n): _encoded(v) for n, v in {**launch.env, "PWD": launch.cwd_path, **extra}.items()},
         start_new_session=True,  # not preexec_fn, which forgoes vfork and costs four times as much
@@ -97,7 +99,7 @@ def _pipe(theirs: list[int], ours: list[int], *, incoming: bool = False) -> tupl
     return their, our
 
 
-def _spooled(data: bytes) -> int:
+def spooled(data: bytes) -> int:
     """An open file holding `data`: no pipe to fill while the output must be read, and a clean end of file."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("stdin")

@@ -14,6 +14,7 @@ from ..messages import Peer, Refusal, quoted
 from . import kernel
 from .background import Background
 from .children import PATIENCE, Child, Children, Confine
+from .helper import Helper
 from .pipes import Drains
 from .run import Run
 from .spawn import Launch
@@ -36,8 +37,8 @@ class ProcessTable:
 
     def __init__(self, confine: Confine | None = None) -> None:
         self._children = Children(confine)
-        self._supervisor = Supervisor()
-        self._drains = Drains(self._supervisor)
+        self.supervisor = Supervisor()
+        self._drains = Drains(self.supervisor)
         self._lock = threading.Lock()
         self._records: dict[str, Background] = {}  # oldest first
         self._running = 0  # slots: what runs, and what is about to
@@ -51,9 +52,23 @@ class ProcessTable:
         """Take in what has ended. Never blocks: safe in a signal handler."""
         self._children.reap()
 
+    def spawn(self, launch: Launch) -> Child:
+        """A child that the caller looks after, by `supervisor` where nobody waits for it; it ends with this table."""
+        if self._closing:
+            raise Refusal("busy", "the server is stopping")
+        try:
+            self.supervisor.start()  # first: a child that nobody can watch would be worse than none
+        except RuntimeError:
+            raise Refusal("busy", "out of threads; try again") from None
+        return self._children.start(launch, secrets.token_hex(_ID_LENGTH // 2))
+
     def run(self, launch: Launch, peer: Peer, *, timeout: float) -> Run:
         """Start a command whose output `peer` waits for."""
-        return Run(self._start(launch), peer, self._supervisor, self._drains, timeout=timeout)
+        return Run(self.spawn(launch), peer, self.supervisor, self._drains, timeout=timeout)
+
+    def help(self, launch: Launch, timeout: float) -> Helper:
+        """Start a program of the server's own, with a standard input to talk to; it lives for at most so long."""
+        return Helper(self.spawn(launch), self.supervisor, timeout)
 
     def start(
         self, launch: Launch, *, owner: str, command: str, capacity: int, limit: int, timeout: float | None
@@ -61,16 +76,16 @@ class ProcessTable:
         """Start a command in the background; at most `limit` of them run at once."""
         self._take_slot(min(limit, CEILING))
         try:
-            child = self._start(launch)
+            child = self.spawn(launch)
         except BaseException:
             self._free_slot()
             raise
         record = Background(child, owner=owner, command=command, capacity=capacity)
         with self._lock:
             self._records[record.id] = record
-        record.watch(self._supervisor, self._note_end)
+        record.watch(self.supervisor, self._note_end)
         if timeout is not None:
-            self._supervisor.after(timeout, lambda: self._expire(record))
+            self.supervisor.after(timeout, lambda: self._expire(record))
         return record
 
     def records(self, owner: str) -> list[Background]:
@@ -106,7 +121,7 @@ class ProcessTable:
                 record.child.cause = "shutdown"
                 with suppress(PermissionError):
                     record.child.signal(signal.SIGTERM)
-                self._supervisor.after(GRACE, partial(self._end, record))
+                self.supervisor.after(GRACE, partial(self._end, record))
 
     def close(self, grace: float = GRACE) -> None:
         """End everything: SIGTERM, a grace, SIGKILL. Nothing that we started survives, however it hid."""
@@ -118,7 +133,7 @@ class ProcessTable:
         deadline = time.monotonic() + _LAST_WORDS
         while self._children.uncollected() and time.monotonic() < deadline:
             time.sleep(0.005)  # whoever waits for a child is just learning of its end
-        self._supervisor.close()
+        self.supervisor.close()
         self.reap()
         self._children.leave_orphans()
 
@@ -144,15 +159,6 @@ class ProcessTable:
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
 
-    def _start(self, launch: Launch) -> Child:
-        if self._closing:
-            raise Refusal("busy", "the server is stopping")
-        try:
-            self._supervisor.start()  # first: a child that nobody can watch would be worse than none
-        except RuntimeError:
-            raise Refusal("busy", "out of threads; try again") from None
-        return self._children.start(launch, secrets.token_hex(_ID_LENGTH // 2))
-
     def _take_slot(self, limit: int) -> None:
         with self._lock:
             if self._running >= limit:
@@ -175,7 +181,7 @@ class ProcessTable:
 
     def _end(self, record: Background) -> None:
         if record.running:
-            destroy(record.child, self._supervisor)
+            destroy(record.child, self.supervisor)
 
     def _forget_old(self) -> None:
         """Drop finished records that are too old, too many or too large; the latest stay. The lock is held."""
@@ -190,4 +196,4 @@ class ProcessTable:
             sizes[owner] = sizes.get(owner, 0) + (record.ring.size if record.ring is not None else 0)
             if counts[owner] > KEEP_RECORDS or sizes[owner] > KEEP_BYTES or now - record.ended_at > KEEP_SECONDS:
                 del self._records[record.id]
-                self._supervisor.soon(partial(record.let_go, self._drains))
+                self.supervisor.soon(partial(record.let_go, self._drains))
