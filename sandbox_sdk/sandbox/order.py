@@ -92,7 +92,8 @@ def _in_bubblewrap(program: str, wish: Wish, box: Box, interpreter: Interpreter)
     alias = () if has_python(interpreter) else ("--symlink", interpreter.executable, f"{ALIASES}/python")
     options = [*alias, *view.options()]
     environ = environment(interpreter, aliases=ALIASES, home=bubblewrap.HOME)
-    settings = _settings(wish, view.root, "bubblewrap", interpreter, "--program-path", environ["PATH"])
+    flags = ("--program-path", environ["PATH"], "--scratch", "/tmp", "--scratch", bubblewrap.HOME)
+    settings = _settings(wish, view.root, "bubblewrap", interpreter, *flags)
     return Attempt(
         "bubblewrap",
         view.root,
@@ -123,7 +124,7 @@ def _on_this_machine(level: str, wish: Wish, box: Box, interpreter: Interpreter)
         **environment(interpreter, aliases=box.inside("bin"), home=box.make("tmp", "home")),
         "TMPDIR": temporary,
     }
-    flags = (*confine, *cut_off, "--program-path", environ["PATH"])
+    flags = (*confine, *cut_off, "--program-path", environ["PATH"], "--scratch", temporary)
     return Attempt(
         level,
         wish.directory,

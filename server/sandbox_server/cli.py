@@ -77,6 +77,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIRS",
         help="where programs are looked up, like PATH (default: the system's)",
     )
+    serve.add_argument(
+        "--scratch",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="let programs that a path rule confines write here too (default: a temporary directory per rule)",
+    )
     _policy_flags(serve)
 
     health = commands.add_parser("healthcheck", help="exit 0 when a server answers, else 1")
@@ -217,6 +224,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         audit_max_bytes=options.audit_max_bytes,
         isolation=options.isolation_level,
         program_path=options.program_path or PROGRAM_PATH,
+        scratch=tuple(options.scratch),
     )
 
 

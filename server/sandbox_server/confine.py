@@ -153,8 +153,13 @@ def restrict_to(base_dir: str, *, writable: Iterable[str] = (), tcp: bool = True
 def interpreter() -> Iterator[str]:
     """This Python: what belongs to it in its prefixes (one may be a home directory), and the folder of this package."""
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
-        yield from (path for name in PREFIX_ENTRIES if os.path.exists(path := os.path.join(prefix, name)))
+        yield from installed(prefix)
     yield os.path.dirname(os.path.abspath(__file__))
+
+
+def installed(prefix: str) -> Iterator[str]:
+    """What programs below a prefix need of it: where there is ``bin``, ``lib`` and a few more belong to it."""
+    return (path for name in PREFIX_ENTRIES if os.path.exists(path := os.path.join(prefix, name)))
 
 
 def drop_powers() -> None:

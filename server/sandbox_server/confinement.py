@@ -37,12 +37,14 @@ class Confinement:
     """The pools of one server.
 
     `alone`: one identity at most calls this server. Where there are several, their children meet in no shared memory
-    and open no terminal of each other.
+    and open no terminal of each other. `programs` are directories like those of PATH. `scratch` are directories where
+    all children may write; without them each scope has a temporary directory of its own.
     """
 
-    def __init__(self, *, alone: bool = True, programs: Iterable[str] = ()) -> None:
+    def __init__(self, *, alone: bool = True, programs: Iterable[str] = (), scratch: Iterable[str] = ()) -> None:
         self._devices = confine.DEVICES if alone else confine.PRIVATE_DEVICES
         self._programs = tuple(programs)
+        self._scratch = tuple(scratch)
         self._lock = threading.Lock()
         self._pools: dict[Scope, _Pool] = {}
         self._closed = False
@@ -78,7 +80,7 @@ class Confinement:
                 return pool
             # The first child of this scope; or a directory has been made since, and the old rules do not know it.
             try:
-                new = self._pools[scope] = _Pool(scope, self._devices, self._programs)
+                new = self._pools[scope] = self._new_pool(scope)
             except (OSError, RuntimeError) as error:
                 log.warning("no child can be confined now: %s", error)
                 raise Refusal("busy", "the kernel confines no program now; try again") from None
@@ -86,23 +88,32 @@ class Confinement:
             pool.close()
         return new
 
+    def _new_pool(self, scope: Scope) -> _Pool:
+        temporary = None if self._scratch else _make_temporary()
+        places = self._scratch if temporary is None else (temporary,)
+        # A program's directory is the "bin" of a prefix, which also holds its libraries.
+        prefixes = {os.path.dirname(place.rstrip("/")) for place in self._programs if place.endswith("/bin")}
+        programs = (*self._programs, *(path for prefix in prefixes for path in confine.installed(prefix)))
+        return _Pool(
+            scope,
+            temporary,
+            read_write=[*places, *([] if scope.read_only else scope.directories)],
+            read_execute=scope.directories if scope.read_only else (),
+            optional=(*confine.interpreter(), *confine.SYSTEM, *confine.SYSTEM_FILES, *programs),
+            devices=self._devices,
+        )
+
 
 class _Pool:
     """The threads of one scope. They wait in a queue and hold nothing meanwhile."""
 
-    def __init__(self, scope: Scope, devices: Iterable[str], programs: Iterable[str]) -> None:
+    def __init__(self, scope: Scope, temporary: str | None, **reach: Any) -> None:
         self.stands_for = _objects(scope)
-        self.temporary = _make_temporary()
+        self.temporary = temporary
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         ready: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         try:
-            temporary = [] if self.temporary is None else [self.temporary]
-            ruleset = confine.Ruleset(
-                read_write=[*temporary, *([] if scope.read_only else scope.directories)],
-                read_execute=scope.directories if scope.read_only else (),
-                optional=(*confine.interpreter(), *confine.SYSTEM, *confine.SYSTEM_FILES, *programs),
-                devices=devices,
-            )
+            ruleset = confine.Ruleset(**reach)
             try:
                 self._thread(lambda: self._begin(ruleset, ready))
                 if (failure := ready.get()) is not None:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from .application import Application
 from .audit import AuditLog
 from .auth import Authenticator
-from .catalogue import builtin
 from .confinement import Confinement
 from .guards.environment import EnvGuard
 from .guards.paths import PathGuards
+from .guards.uploads import Uploads
 from .handlers import HANDLERS
 from .messages import quoted
 from .policy import BoundPolicy
@@ -33,6 +33,8 @@ class Machinery:
             stack.callback(self.path_guards.close)
             self.confinement = _confinement(settings, policy)
             stack.callback(self.confinement.close)
+            self.uploads = Uploads()
+            stack.callback(self.uploads.close)
             self.audit = _audit_log(settings.audit_file, settings.audit_max_bytes)
             stack.callback(self.audit.close)
             self.processes = ProcessTable(self.confinement.run)
@@ -44,23 +46,28 @@ class Machinery:
         self._parts.close()
 
     def _application(self, settings: Settings, policy: BoundPolicy) -> Application:
+        handlers = {**HANDLERS, **{route.endpoint.id: route.handler for route in settings.routes}}
+        settings.commands.freeze()
         services = Services(
-            catalogue=builtin(),
+            catalogue=policy.catalogue,
             rules=policy,
             path_guards=self.path_guards,
             environment=EnvGuard(policy.secret_names),
             processes=self.processes,
+            uploads=self.uploads,
             confinement=self.confinement,
             child_environment=_without(settings.environ, policy.secret_names),
             isolation=settings.isolation,
             program_path=settings.program_path,
-            implemented=frozenset(HANDLERS),
+            implemented=frozenset(handlers),
             has_tokens=bool(policy.tokens),
+            secret_values=_secret_values(settings.environ, policy.secret_names),
+            commands=settings.commands,
         )
         return Application(
             services,
             Authenticator(policy.tokens, policy.anonymous),
-            HANDLERS,
+            handlers,
             audit=self.audit,
             audit_unrouted=policy.audit_unrouted,
         )
@@ -81,8 +88,11 @@ def _path_guards(policy: BoundPolicy) -> PathGuards:
 
 def _confinement(settings: Settings, policy: BoundPolicy) -> Confinement:
     """By the kernel, or not at all: a path rule that binds no program must not look as if it did."""
+    for place in settings.scratch:
+        if not os.path.isdir(place):
+            raise ConfigurationError(f"--scratch {quoted(place)} is no directory; make it first")
     identities = len(policy.tokens) + (policy.anonymous is not None)
-    confinement = Confinement(alone=identities < 2, programs=settings.program_path)
+    confinement = Confinement(alone=identities < 2, programs=settings.program_path, scratch=settings.scratch)
     scoped = sorted(e for e, rule in policy.rules.items() if rule.enabled and _binds_programs(policy, e))
     if (scoped or policy.require_landlock) and not confinement.available:
         if policy.require_landlock:
@@ -113,3 +123,8 @@ def _audit_log(file: str | None, most_bytes: int | None) -> AuditLog:
 
 def _without(environ: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in names}
+
+
+def _secret_values(environ: Mapping[str, str], names: frozenset[str]) -> tuple[str, ...]:
+    """What may be seen nowhere. A value of a few characters would be found in everything."""
+    return tuple(value for name in sorted(names) if len(value := environ.get(name, "").strip()) > 3)

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .catalogue import builtin
+from .custom.commands import CommandRegistry
+from .custom.routes import Route, catalogue_with
 from .messages import quoted
 from .policy import BoundPolicy, ServerPolicy
 from .services import PROGRAM_PATH
@@ -28,7 +29,8 @@ class Settings:
 
     Without `base_dir` and `host` the defaults are those of ``agent-sandbox-server serve``. `unix_socket` and
     `audit_file` are paths; without `audit_file`, audit lines go to standard error. `isolation` is what discovery
-    reports, `program_path` where programs are looked up, `code_groups` what the embedding program switches on or off.
+    reports, `program_path` where programs are looked up, `code_groups` what the embedding program switches on or off,
+    `commands` and `routes` what it adds.
     """
 
     policy: ServerPolicy
@@ -45,7 +47,10 @@ class Settings:
     audit_max_bytes: int | None = None  # None lets it grow
     isolation: str = "none"
     program_path: tuple[str, ...] = PROGRAM_PATH
+    scratch: tuple[str, ...] = ()  # where confined children may write whatever their rule; else a place per rule
     code_groups: Mapping[str, bool] = field(default_factory=dict)
+    commands: CommandRegistry = field(default_factory=CommandRegistry)
+    routes: tuple[Route, ...] = ()
 
     @property
     def address(self) -> str:
@@ -56,7 +61,7 @@ class Settings:
 def bind_policy(settings: Settings) -> BoundPolicy:
     """The policy against this server's catalogue and environment. Raises `PolicyConfigError`."""
     return settings.policy.bind(
-        builtin(),
+        catalogue_with(settings.routes),
         environ=settings.environ,
         base_dir=settings.base_dir,
         code_groups=settings.code_groups,

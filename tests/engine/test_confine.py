@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -245,7 +246,7 @@ print(open({str(tree / "in" / "a.txt")!r}).read())
 def test_the_server_keeps_its_interpreter_and_its_base_directory_only(tree: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(confine, "_threads", lambda: 1)
     (tree / "tmp").mkdir()
-    monkeypatch.setattr(confine.tempfile, "gettempdir", lambda: str(tree / "tmp"))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tree / "tmp"))
 
     def work() -> str:
         confine.restrict_to(str(tree / "in"), tcp=False)

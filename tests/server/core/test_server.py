@@ -346,6 +346,11 @@ def test_a_policy_that_lets_anonymous_callers_in_is_bound_to_loopback_too(base: 
     SandboxServer(settings(base, policy=policy, allow_anonymous=False, host="127.0.0.1")).close()
 
 
+def test_a_scratch_directory_that_is_not_there_stops_the_start(base: Path) -> None:
+    with pytest.raises(ConfigurationError, match="is no directory; make it first"):
+        SandboxServer(settings(base, allow_anonymous=True, port=0, scratch=(str(base / "missing"),)))
+
+
 @pytest.mark.field(154)
 def test_field_154_landlock_that_a_policy_requires_and_a_kernel_lacks_stops_the_start(
     base: Path, monkeypatch: pytest.MonkeyPatch
