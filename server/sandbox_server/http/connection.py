@@ -6,13 +6,14 @@ A connection belongs to one thread at a time: to the selector thread while it wa
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import select
 import socket
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 from ..messages import Aborted, FileSlice, Refusal, Request, Response
 from . import faults, parser, writer
@@ -21,9 +22,11 @@ from .bounds import ONE_PIECE, Bounds
 from .exchange import Exchange, Handler
 from .hosts import HostRules
 from .peer import WirePeer
+from .streaming import Stream
 
-#: What becomes of a connection after an answer: wait for the next request, close after reading on for a moment, close.
-After = Literal["keep", "linger", "close"]
+#: What becomes of a connection now: wait for the next request, close after reading on for a moment, close; or wait
+#: until its `stream` can go on.
+After = Literal["keep", "linger", "close", "wait"]
 
 _RECEIVE = 64 * 1024
 
@@ -50,6 +53,14 @@ class Site:
     stopping: bool = False  # answers then close their connections
 
 
+class _Started(NamedTuple):
+    """An answer whose stream is under way."""
+
+    exchange: Exchange
+    response: Response
+    close: bool
+
+
 class Connection:
     __slots__ = (
         "_line",
@@ -57,6 +68,7 @@ class Connection:
         "_fields",
         "_settled",
         "_site",
+        "_started",
         "_no_body",
         "_peer",
         "any_host",
@@ -64,11 +76,16 @@ class Connection:
         "client",
         "deadline",
         "lingering",
+        "path",
         "sock",
+        "stream",
     )
 
-    def __init__(self, site: Site, sock: socket.socket, address: object) -> None:
+    def __init__(self, site: Site, sock: socket.socket, address: object, path: str | None = None) -> None:
         self.sock = sock
+        self.path = path  # what every request here asks for, whatever it says
+        self.stream: Stream | None = None  # of the answer under way
+        self._started: _Started | None = None
         self.buffer = b""
         self.deadline = 0.0
         self.lingering = False
@@ -101,7 +118,14 @@ class Connection:
             rest = rest[fields.length :]
         self.buffer = rest
         request = Request(
-            line.method, line.path, line.query, fields.headers, body, self._peer, self.client, self._site.ids.next()
+            line.method,
+            self.path or line.path,
+            line.query,
+            fields.headers,
+            body,
+            self._peer,
+            self.client,
+            self._site.ids.next(),
         )
         return Exchange(request, body, line.minor > 0 and not fields.close, line.minor > 0)
 
@@ -141,29 +165,58 @@ class Connection:
         limit = self._site.bounds.head_seconds
         raise Refusal("timeout", f"the request head did not arrive within {limit:g} s") if self.buffer else Aborted
 
-    def converse(self, exchange: Exchange | None, response: Response | None = None, unsent: bytes = b"") -> After:
+    def converse(self, exchange: Exchange, response: Response | None = None, unsent: bytes = b"") -> After:
         """Answer on this thread, and go on while the next request is there or comes at once.
 
         What the selector thread could not finish is passed on: a response to send, or the part of it yet unsent.
         """
         self._settle()
+        return self._guarded(exchange, response, unsent)
+
+    def resume(self, patience: float | None = None) -> After:
+        """Go on with the stream that waited, and then as `converse` does."""
+        return self._guarded(None, patience=patience)
+
+    def abandon(self) -> None:
+        """Close it, and let go of what its stream holds."""
+        if self._started is not None:
+            self._finish(self._started.response)
+        self.sock.close()
+
+    def _guarded(
+        self,
+        exchange: Exchange | None,
+        response: Response | None = None,
+        unsent: bytes = b"",
+        patience: float | None = None,
+    ) -> After:
         try:
-            while exchange is not None:
-                response = response or self.handle(exchange.request)
-                if response is None:
-                    raise Aborted  # only a request tried inline may go unanswered
-                after = self._answer(exchange, response, unsent)
-                if after != "keep":
-                    return after
-                response, unsent = None, b""
-                exchange = self.take()
-                if exchange is None and self.receive(self._site.bounds.stay_seconds):
-                    exchange = self.take()
-            return "keep"
+            return self._converse(exchange, response, unsent, patience)
         except Refusal as refusal:
             return self.refuse(refusal)
         except Aborted:
             return "close"
+
+    def _converse(
+        self, exchange: Exchange | None, response: Response | None, unsent: bytes, patience: float | None
+    ) -> After:
+        stay = self._site.bounds.stay_seconds
+        while True:
+            if exchange is None:
+                after = self._go_on(stay if patience is None else patience)
+            else:
+                response = response or self.handle(exchange.request)
+                if response is None:
+                    raise Aborted  # only a request tried inline may go unanswered
+                after = self._answer(exchange, response, unsent)
+            if after != "keep":
+                return after
+            response, unsent = None, b""
+            exchange = self.take()
+            if exchange is None and self.receive(stay):
+                exchange = self.take()
+            if exchange is None:
+                return "keep"
 
     def serve(self) -> None:
         """Serve from the first byte to the last on this thread, where no selector thread waits for requests."""
@@ -180,6 +233,8 @@ class Connection:
                 return
             else:
                 after = self.converse(exchange)
+            while after == "wait":
+                after = self.resume(math.inf)
             patience = bounds.idle_seconds
         if after == "linger":
             self._linger()
@@ -228,23 +283,71 @@ class Connection:
             )
 
     def _answer(self, exchange: Exchange, response: Response, unsent: bytes) -> After:
-        body = exchange.body
         close = self.closes(exchange, response)
+        bodiless = exchange.request.method == "HEAD"
         try:
-            if body.aborted:
-                return "close"
+            if exchange.body.aborted:
+                return self._finish(response)
+            if response.upgrade is not None:
+                return self._upgrade(exchange, response)
             if unsent:
                 self.sock.sendall(unsent)
+            elif isinstance(response.body, (bytes, FileSlice)):
+                writer.send(self.sock, response, close=close, bodiless=bodiless)
             else:
-                bodiless = exchange.request.method == "HEAD"
-                writer.send(self.sock, response, close=close, chunked=exchange.chunked, bodiless=bodiless)
+                head = writer.render_head(response, close=close, chunked=exchange.chunked)
+                self._started = _Started(exchange, response, close)
+                body = () if bodiless else response.body
+                self.stream = Stream(self.sock, head, body, chunked=exchange.chunked and not bodiless)
+                return self._go_on(self._site.bounds.stay_seconds)
         except (Aborted, OSError):
-            return "close"
-        finally:
-            writer.finish(response)
+            return self._finish(response)
+        self._finish(response)
+        return self._leave(exchange, close)
+
+    def _go_on(self, patience: float) -> After:
+        assert self.stream is not None and self._started is not None
+        exchange, response, close = self._started
+        try:
+            if not self.stream.advance(patience):
+                return "wait"
+        except Aborted:
+            return self._finish(response)
+        self._finish(response)
+        return self._leave(exchange, close)
+
+    def _finish(self, response: Response) -> After:
+        if self.stream is not None:
+            self.stream.close()
+        self.stream = self._started = None
+        writer.finish(response)
+        return "close"
+
+    def _leave(self, exchange: Exchange, close: bool) -> After:
+        body = exchange.body
         if close:
             return "linger" if body.left or self.buffer else "close"
         return "keep" if body.drain() else "linger"
+
+    def _upgrade(self, exchange: Exchange, response: Response) -> After:
+        """Let another protocol have the connection until it is done."""
+        upgrade = response.upgrade
+        assert upgrade is not None
+        if exchange.body.left or not exchange.chunked or exchange.request.method != "GET":
+            self._finish(response)
+            raise Refusal("bad_request", "only a GET request of HTTP/1.1 without a body can change the protocol")
+        try:
+            self.sock.sendall(writer.render_head(response, close=False))
+            self._unsettle()
+            leftover, self.buffer = self.buffer, b""
+            upgrade(self.sock, leftover)
+        except (Aborted, OSError):
+            pass  # the peer has gone
+        except Exception:
+            faults.report("an upgraded connection")
+        finally:
+            self._finish(response)
+        return "linger" if self.sock.fileno() >= 0 else "close"
 
     def _await(self, seconds: float) -> Exchange:
         bounds = self._site.bounds
@@ -274,6 +377,11 @@ class Connection:
             bounds = self._site.bounds
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(bounds.body_seconds / 6))
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(bounds.write_seconds))
+
+    def _unsettle(self) -> None:
+        """Take the timeouts away: another protocol may be silent as long as it likes."""
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self.sock.setsockopt(socket.SOL_SOCKET, option, _timeval(0))
 
 
 def render(response: Response, *, close: bool, bodiless: bool) -> bytes:

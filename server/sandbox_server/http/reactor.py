@@ -27,6 +27,7 @@ from .exchange import Exchange, Handler
 from .hosts import HostRules
 from .listeners import Accepted, Listeners
 from .parking import Parking
+from .waiting import Waiting
 from .workers import Workers
 
 _RECEIVE = 16 * 1024
@@ -59,6 +60,7 @@ class Reactor:
         self._listeners = Listeners(self._epoll, listeners, self._turn_away)
         self._connections: set[Connection] = set()
         self._parking = Parking(self._epoll)
+        self._waiting = Waiting(self._epoll)
         self._returned: deque[tuple[Connection, After]] = deque()
         self._lone = False  # the last turn had one event, and that a connection's
         self._now = time.monotonic()
@@ -81,16 +83,25 @@ class Reactor:
             self._close()
 
     def _turn(self) -> None:
-        wake_at = min(self._parking.check_at, self._listeners.resume_at, self._stop_at)
-        events = self._glance() or self._epoll.poll(
-            -1 if wake_at == math.inf else max(0.0, wake_at - time.monotonic())
+        wake_at = min(
+            self._parking.check_at,
+            self._waiting.check_at,
+            self._workers.grow_at,
+            self._listeners.resume_at,
+            self._stop_at,
         )
+        events = self._glance() or self._epoll.poll(-1 if wake_at == math.inf else max(0.0, wake_at - time.monotonic()))
         self._lone = len(events) == 1 and events[0][0] != self._wake
         self._now = time.monotonic()
         for descriptor, _ in events:
             self._attend_to(descriptor)
         if self._now >= self._parking.check_at:
             self._expire()
+        if self._now >= self._waiting.check_at:
+            for connection in self._waiting.overdue(self._now):
+                self._resume(connection, 0.0)
+        if self._now >= self._workers.grow_at:
+            self._workers.grow()
         if self._now >= self._listeners.resume_at:
             self._listeners.resume()
 
@@ -114,6 +125,9 @@ class Reactor:
                 self._take_back()
             elif descriptor in self._listeners:
                 self._accept(descriptor)
+            else:
+                for stirred in self._waiting.roused(descriptor):
+                    self._resume(stirred)
         except Exception as fault:
             if not isinstance(fault, Aborted):
                 faults.report("the selector thread")
@@ -173,7 +187,9 @@ class Reactor:
         self, connection: Connection, exchange: Exchange, response: Response | None = None, unsent: bytes = b""
     ) -> None:
         self._parking.remove(connection)
-        if self._workers.submit(partial(self._work, connection, exchange, response, unsent)):
+        if self._workers.submit(
+            partial(self._work, connection, partial(connection.converse, exchange, response, unsent))
+        ):
             return
         self._park(connection)
         if response is None:
@@ -181,15 +197,20 @@ class Reactor:
         writer.finish(response)
         raise Aborted
 
-    def _work(self, connection: Connection, exchange: Exchange, response: Response | None, unsent: bytes) -> None:
+    def _resume(self, connection: Connection, patience: float | None = None) -> None:
+        """Let a worker go on with a stream, and stay with it for a moment unless nothing but its time has come."""
+        if not self._workers.submit(partial(self._work, connection, partial(connection.resume, patience))):
+            self._waiting.add(connection, self._now, retry=True)
+
+    def _work(self, connection: Connection, serve: Callable[[], After]) -> None:
         """On a worker: serve, and give the connection back."""
         after: After = "close"
         try:
-            after = connection.converse(exchange, response, unsent)
+            after = serve()
         finally:
             self._returned.append((connection, after))
             if not self._notify():
-                connection.sock.close()  # the reactor is gone
+                self._abandon_returned()  # the reactor is gone
 
     def _take_back(self) -> None:
         os.eventfd_read(self._wake)
@@ -197,6 +218,9 @@ class Reactor:
             connection, after = self._returned.popleft()
             if after == "close" or (after == "keep" and self._site.stopping):
                 self._forget(connection)
+                continue
+            if after == "wait":
+                self._waiting.add(connection, self._now)
                 continue
             self._park(connection)
             if after == "linger":
@@ -328,9 +352,16 @@ class Reactor:
         with self._wake_lock:
             os.close(self._wake)
             self._wake = -1
-        while self._returned:
-            self._returned.popleft()[0].sock.close()
+        self._abandon_returned()
+        for connection in self._waiting.all():
+            connection.abandon()
         self._epoll.close()
+
+    def _abandon_returned(self) -> None:
+        """From any thread."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._returned.popleft()[0].abandon()
 
 
 def _send_now(sock: socket.socket, data: bytes) -> int:

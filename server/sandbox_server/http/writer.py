@@ -1,30 +1,29 @@
-"""Responses on their way out: one write for a small answer, sendfile for files, chunks for what has no length yet."""
+"""Responses on their way out: the head of all, one write for a small answer, sendfile for files."""
 
 from __future__ import annotations
 
 import errno
-import math
 import os
 import re
-import select
 import socket
 import time
-from collections.abc import Iterable
 from functools import lru_cache
 from http import HTTPStatus
 
-from ..messages import Aborted, FileSlice, Response, Wait
+from ..messages import Aborted, FileSlice, Response
 from . import faults
 from .bounds import ONE_PIECE
-from .peer import WirePeer
+from .streaming import close_body
 
 _LINE_END = re.compile(r"[\r\n]")
-_BODILESS = frozenset((204, 304))
+_BODILESS = frozenset((101, 204, 304))
 _DEFAULTS = {
     "X-Content-Type-Options": "X-Content-Type-Options: nosniff\r\n",
     "Cache-Control": "Cache-Control: no-store\r\n",
 }
 _ALL_DEFAULTS = "".join(_DEFAULTS.values())
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # What sendfile answers for files that it cannot read from.
 _NO_SENDFILE = frozenset((errno.EINVAL, errno.ENOSYS, errno.EOVERFLOW))
 
@@ -42,7 +41,7 @@ def render_head(response: Response, *, close: bool, chunked: bool = True) -> byt
         # Somebody's text carries a line end; sent, it would become a field or a body of their making.
         response.headers = [field for field in response.headers if not _LINE_END.search("".join(field))]
         return render_head(response, close=close, chunked=chunked)
-    text += defaults
+    text += defaults + _date(int(time.time()))
     body = response.body
     if isinstance(body, bytes):
         if response.status not in _BODILESS:
@@ -53,6 +52,13 @@ def render_head(response: Response, *, close: bool, chunked: bool = True) -> byt
         text += "Transfer-Encoding: chunked\r\nX-Accel-Buffering: no\r\n" if chunked else "X-Accel-Buffering: no\r\n"
     text += "Connection: close\r\n\r\n" if close else "\r\n"
     return text.encode("latin-1", "replace")
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    """RFC 9110, section 5.6.7: English names, whatever the locale."""
+    year, month, day, hour, minute, rest, weekday, *_ = time.gmtime(second)
+    return f"Date: {_WEEKDAYS[weekday]}, {day:02} {_MONTHS[month - 1]} {year} {hour:02}:{minute:02}:{rest:02} GMT\r\n"
 
 
 @lru_cache(maxsize=64)
@@ -71,6 +77,8 @@ def one_piece(response: Response, *, close: bool, bodiless: bool) -> bytes | Non
     of threads does, and much less when many threads want the interpreter.
     """
     body = response.body
+    if response.upgrade is not None:
+        return None
     if isinstance(body, bytes):
         head = render_head(response, close=close)
         return head if bodiless else head + body
@@ -86,17 +94,12 @@ def one_piece(response: Response, *, close: bool, bodiless: bool) -> bytes | Non
     return None
 
 
-def send(sock: socket.socket, response: Response, *, close: bool, chunked: bool, bodiless: bool) -> None:
-    """Send all of it on a blocking socket; raise `Aborted` when the peer does not take it, or the source fails.
+def send(sock: socket.socket, response: Response, *, close: bool, bodiless: bool) -> None:
+    """Send bytes or a file on a blocking socket; raise `Aborted` when the peer does not take it, or the file fails.
 
     ``bodiless`` answers a HEAD. The socket's send timeout is the time without progress that is tolerated.
     """
     body = response.body
-    if not isinstance(body, (bytes, FileSlice)):
-        _send_all(sock, render_head(response, close=close, chunked=chunked))
-        if not bodiless:
-            _send_stream(sock, body, chunked)
-        return
     content = body if isinstance(body, bytes) else b""
     if isinstance(body, FileSlice) and body.length <= ONE_PIECE:
         content = _read(body)
@@ -120,21 +123,12 @@ def finish(response: Response) -> None:
     if isinstance(body, FileSlice):
         os.close(body.descriptor)
     elif not isinstance(body, bytes):
-        _close(body)
+        close_body(body)
     response.body = b""
     try:
         response.close()
     except Exception:
         faults.report("closing a response")
-
-
-def _close(body: Iterable[bytes | Wait]) -> None:
-    close = getattr(body, "close", None)
-    if close is not None:
-        try:
-            close()
-        except Exception:
-            faults.report("closing a stream")
 
 
 def _send_all(sock: socket.socket, data: bytes, flags: int = 0) -> None:
@@ -166,51 +160,3 @@ def _send_file(sock: socket.socket, part: FileSlice) -> None:
             raise Aborted  # the file has shrunk; the peer sees that bytes are missing
         offset += count
         left -= count
-
-
-def _send_stream(sock: socket.socket, body: Iterable[bytes | Wait], chunked: bool) -> None:
-    iterator = iter(body)
-    try:
-        for data in iterator:
-            if isinstance(data, Wait):
-                _wait(sock, data)
-            elif data:  # an empty chunk would be the end
-                _send_patiently(sock, b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
-    except Aborted:
-        raise
-    except Exception as fault:
-        faults.report("a streamed response")
-        raise Aborted from fault
-    finally:
-        if iterator is not body:
-            _close(iterator)
-    if chunked:
-        _send_patiently(sock, b"0\r\n\r\n")
-
-
-def _wait(sock: socket.socket, wait: Wait) -> None:
-    """Until there may be something to send; a peer that has gone raises."""
-    poll = select.poll()
-    for descriptor in wait.descriptors:
-        poll.register(descriptor, select.POLLIN)
-    poll.register(sock, select.POLLRDHUP)
-    seconds = wait.until - time.monotonic()
-    events = poll.poll(None if seconds == math.inf else max(0.0, seconds * 1000))
-    if any(descriptor == sock.fileno() for descriptor, _ in events):
-        peer = WirePeer(sock)
-        if peer.gone():
-            raise Aborted
-        poll.unregister(sock)  # it has only ended its own side
-        poll.poll(None if seconds == math.inf else max(0.0, (wait.until - time.monotonic()) * 1000))
-
-
-def _send_patiently(sock: socket.socket, data: bytes) -> None:
-    """Wait for a slow reader as long as its TCP answers: a stream must neither lose nor hoard."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[sock.send(view) :]
-        except BlockingIOError:
-            continue
-        except OSError as fault:
-            raise Aborted from fault

@@ -126,7 +126,7 @@ def test_a_descriptor_that_fails_aborts_and_is_closed(tmp_path: Path) -> None:
     directory = os.open(tmp_path, os.O_RDONLY)
     server, client = socket.socketpair()
     with server, client, pytest.raises(Aborted):
-        writer.send(server, Response(200, FileSlice(directory, 0, 5)), close=False, chunked=True, bodiless=False)
+        writer.send(server, Response(200, FileSlice(directory, 0, 5)), close=False, bodiless=False)
     os.close(directory)
 
 

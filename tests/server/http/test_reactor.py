@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import resource
 import select
@@ -369,6 +370,9 @@ def test_as_many_workers_as_there_are_jobs() -> None:
     for round_number in range(20):
         for _ in range(30):
             assert workers.submit(lambda: done.put(barrier.wait(10)))
+        while workers.grow_at < math.inf:
+            time.sleep(max(0.0, workers.grow_at - time.monotonic()))
+            workers.grow()
         assert sorted(done.get(timeout=10) for _ in range(30)) == list(range(30))
         if round_number % 5 == 0:
             time.sleep(0.06)  # about when the idle ones leave
