@@ -16,7 +16,7 @@ from .auth import Authenticator
 from .call import Call
 from .catalogue import Endpoint
 from .limits import Limits
-from .messages import Aborted, Headers, Refusal, Request, Response, json_response, run_all
+from .messages import Aborted, FileSlice, Headers, Refusal, Request, Response, json_response, run_all
 from .services import Rules, Services
 
 log = logging.getLogger("sandbox_server")
@@ -79,6 +79,7 @@ class Application:
         self._services = services
         self._rules: Rules = services.rules
         self._catalogue = services.catalogue
+        self._counters = services.counters
         self._authenticator = authenticator
         self._handlers = handlers
         self._limits = Limits()
@@ -94,10 +95,12 @@ class Application:
     def handle(self, request: Request, *, inline: bool = False) -> Response | None:
         """Answer one request. None only when `inline` and it would have to wait: run it again on a worker."""
         exchange = Exchange(request)
+        self._counters.enter()
         try:
             response = self._answer(exchange, inline)
         except BlockingIOError:
             if inline:
+                self._counters.leave()
                 self._close(exchange, refund=True)
                 return None
             response = self._render(exchange, Refusal(*_OS_ERRORS[errno.EAGAIN]))
@@ -113,7 +116,8 @@ class Application:
             response = self._render(exchange, Refusal("internal_error", "the server failed; its log has the details"))
         response.headers += self._headers
         response.headers.append(("X-Request-Id", request.id))
-        response.on_close[:0] = [lambda: self._record(exchange, response.status), lambda: self._close(exchange)]
+        size = self._size(response)
+        response.on_close[:0] = [lambda: self._end(exchange, response.status, size), lambda: self._close(exchange)]
         return response
 
     def refuse(self, refusal: Refusal, *, client: str = "", method: str = "", path: str = "", id: str = "") -> Response:
@@ -122,7 +126,8 @@ class Application:
         response = self._render(exchange, refusal)
         response.headers += self._headers
         response.headers.append(("X-Request-Id", exchange.request.id))
-        response.on_close.insert(0, lambda: self._record(exchange, response.status))
+        self._counters.enter()
+        response.on_close.insert(0, lambda: self._end(exchange, response.status, self._size(response)))
         return response
 
     def _answer(self, exchange: Exchange, inline: bool) -> Response:
@@ -135,7 +140,7 @@ class Application:
             raise _not_routed(request, methods)
         grant = exchange.grant = self._rules.admit(identity, endpoint)
         exchange.leave = self._limits.enter(grant)
-        handler = self._handlers.get(endpoint.id)
+        handler = self._handlers.get(endpoint.route)
         if handler is None:
             raise Refusal("not_implemented", f'this server does not offer "{endpoint.id}" yet')
         call = exchange.call = Call(request, grant, self._services, exchange.deferred, inline=inline)
@@ -167,6 +172,23 @@ class Application:
             if exchange.leave is not None:
                 exchange.leave(refund=refund)
                 exchange.leave = None
+
+    def _size(self, response: Response) -> int:
+        """The bytes of the body; 0 for a stream, whose bytes are counted as they go."""
+        body = response.body
+        if isinstance(body, bytes):
+            return len(body)
+        if isinstance(body, FileSlice):
+            return body.length
+        response.body = self._counters.carried(body)
+        return 0
+
+    def _end(self, exchange: Exchange, status: int, size: int) -> None:
+        """Count the exchange and record it."""
+        endpoint = exchange.endpoint.id if exchange.endpoint else ""
+        self._counters.leave()
+        self._counters.answered(endpoint, status, exchange.code, exchange.request.body.length, size)
+        self._record(exchange, status)
 
     def _record(self, exchange: Exchange, status: int) -> None:
         mode = exchange.grant.audit if exchange.grant else self._audit_mode(exchange)

@@ -48,11 +48,13 @@ def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
     for field in endpoint.fields:
         if field.place == "path":
             raw: Any = in_path[field.name]
+        elif field.place == "whole":
+            raw = body
         elif field.place == "query" or call.raw:
             raw = query.get(field.name)
         else:
             raw = body.get(field.name)
-        in_query = field.place != "body" or call.raw
+        in_query = field.place in ("path", "query") or call.raw
         bound[field.name] = _parse(field, raw, in_query)
     for field in sorted(endpoint.fields, key=lambda f: _GUARD_ORDER.get(f.kind, 9)):
         if bound[field.name] is not None and field.kind in _GUARD_ORDER:

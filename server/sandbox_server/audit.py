@@ -46,6 +46,8 @@ class AuditLog:
         self._most_bytes = most_bytes
         self._waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(most_waiting)
         self._lost = 0
+        self.lost = 0  # in all
+        self.written = 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -58,6 +60,7 @@ class AuditLog:
         except (queue.Full, RuntimeError):  # the latter: the system gives no thread now
             with self._lock:
                 self._lost += 1
+                self.lost += 1
 
     def close(self) -> None:
         """Write what waits, then stop."""
@@ -92,9 +95,11 @@ class AuditLog:
             while view:
                 written = os.write(self._descriptor, view)
                 view, self._torn = view[written:], written < len(view)
+            self.written += 1
         except OSError:  # a full disk or a closed terminal must not stop the server; the gap in `seq` shows it
             with self._lock:
                 self._lost += 1
+                self.lost += 1
         if self._most_bytes is not None:
             self._shorten(self._most_bytes)
 

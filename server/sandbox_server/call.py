@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .access import Grant
-from .messages import Request
+from .access import Grant, Op
+from .messages import Refusal, Request
 
 if TYPE_CHECKING:
+    from .guards.location import Location
     from .services import Services
 
 
@@ -36,6 +37,22 @@ class Call:
 
     def defer(self, clean_up: Callable[[], None]) -> None:
         self.deferred.append(clean_up)
+
+    def guard(self, path: str, op: Op) -> Location:
+        """A path that no field carries, judged by this call's path rule; closed with the response. Raises `Refusal`."""
+        try:
+            location = self.services.path_guard(self.grant).locate(path, op)
+        except Refusal:
+            self.refused = path
+            raise
+        self.defer(location.close)
+        self.paths.append(location.path)
+        return location
+
+    def require_scope(self, scope: str) -> None:
+        """Raises `Refusal` when the caller does not hold it."""
+        if not self.grant.identity.can(scope):
+            raise Refusal("missing_scope", f'this needs the scope "{scope}"', scope=scope)
 
     def accepts(self, media_type: str) -> bool:
         """True when the caller asked for this representation by name."""

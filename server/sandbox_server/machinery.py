@@ -18,7 +18,7 @@ from .handlers import HANDLERS
 from .messages import quoted
 from .policy import BoundPolicy
 from .process.table import ProcessTable
-from .services import Services, confinable
+from .services import Gauge, Services, confinable
 from .settings import ConfigurationError, Settings
 
 log = logging.getLogger("sandbox_server")
@@ -63,6 +63,11 @@ class Machinery:
             has_tokens=bool(policy.tokens),
             secret_values=_secret_values(settings.environ, policy.secret_names),
             commands=settings.commands,
+            gauges=[
+                Gauge("processes", "gauge", "Commands running in the background.", self.processes.running),
+                Gauge("audit_lines_total", "counter", "Audit lines written.", lambda: self.audit.written),
+                Gauge("audit_lines_lost_total", "counter", "Audit lines that were lost.", lambda: self.audit.lost),
+            ],
         )
         return Application(
             services,

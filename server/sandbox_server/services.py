@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .access import Grant, Identity, Scope
 from .catalogue import Catalogue, Endpoint
 from .confinement import Confinement
+from .counters import Counters
+from .custom.calls import Abandoned
+from .custom.commands import CommandRegistry
 from .guards.commands import CommandGuard
 from .guards.environment import EnvGuard
 from .guards.paths import Location, PathGuard, PathGuards
+from .guards.uploads import Uploads
 from .process.table import ProcessTable
+from .system.variables import Variables
 
 #: Where programs are looked up: fixed, and outside every writable root.
 PROGRAM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 #: What a child inherits when a command rule is active.
 NEUTRAL_NAMES = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR"})
+
+
+class Gauge(NamedTuple):
+    """One number of this server, read when somebody asks; `kind` is ``gauge`` or ``counter``."""
+
+    name: str
+    kind: str
+    text: str
+    read: Callable[[], float]
 
 
 class Rule(Protocol):
@@ -73,9 +87,16 @@ class Services:
     isolation: str = "none"
     implemented: frozenset[str] = frozenset()
     has_tokens: bool = False
+    uploads: Uploads = field(default_factory=Uploads)
+    secret_values: tuple[str, ...] = ()  # of the server: never told to a caller
+    commands: CommandRegistry = field(default_factory=CommandRegistry)
+    abandoned: Abandoned = field(default_factory=Abandoned)
+    counters: Counters = field(default_factory=Counters)
+    gauges: list[Gauge] = field(default_factory=list)  # for the metrics; whoever keeps something countable adds one
 
     def __post_init__(self) -> None:
         self._command_guard = lru_cache(maxsize=256)(self._new_command_guard)
+        self.variables = Variables(self.child_environment)
 
     def path_guard(self, grant: Grant) -> PathGuard:
         return self.path_guards.of(grant.paths)
@@ -93,9 +114,11 @@ class Services:
 
     def base_environment(self, grant: Grant) -> dict[str, str]:
         """What a child starts from; only neutral names when a command rule is active."""
-        environment = dict(self.child_environment)
+        given, added = self.variables.given, self.variables.added
         if restricts_commands(grant):
-            environment = {n: v for n, v in environment.items() if n in NEUTRAL_NAMES or n.startswith("LC_")}
+            given = {n: v for n, v in given.items() if n in NEUTRAL_NAMES or n.startswith("LC_")}
+            added = {n: v for n, v in added.items() if not self.environment.steers(n)}
+        environment = {**given, **added}
         scope = self.scope(grant)
         temporary = None if scope is None else self.confinement.temporary(scope)
         return environment if temporary is None else {**environment, "TMPDIR": temporary}

@@ -11,5 +11,8 @@ def endpoints() -> tuple[Endpoint, ...]:
                  "Names the custom commands the caller may run.", ("commands:list",)),
         Endpoint("run_command", "POST", "/commands/{name}", "commands",
                  "Invokes one custom command with JSON arguments.", ("commands:run",),
-                 (Field("name", "text", "path", "Name of the command."),)),
+                 (
+                     Field("name", "text", "path", "Name of the command, percent-encoded where it needs that."),
+                     Field("arguments", "object", "whole", "The command's arguments, by name."),
+                 ), {"timeout_seconds": None, "max_output_bytes": 16 << 20}, judges_paths=True),
     )  # fmt: skip

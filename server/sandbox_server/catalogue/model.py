@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
+
+from ..messages import JSON_TYPE
 
 Kind = Literal[
     "text",  # a string
@@ -20,7 +22,7 @@ Kind = Literal[
     "env",  # a map of variables, then the environment guard -> dict
     "url",  # goes through the URL guard
 ]
-Place = Literal["path", "query", "body"]
+Place = Literal["path", "query", "body", "whole"]  # whole: the JSON object of the body itself
 Op = Literal["read", "write", "delete", "exec"]
 LimitKind = Literal["size", "int", "number"]
 
@@ -42,6 +44,16 @@ class Field(NamedTuple):
     @property
     def required(self) -> bool:
         return self.default is REQUIRED
+
+
+class Step(NamedTuple):
+    """A further route of an endpoint: what is begun there goes on here, under the same rule, scopes and limits."""
+
+    name: str
+    method: str
+    path: str
+    fields: tuple[Field, ...] = ()
+    raw_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,24 @@ class Endpoint:
     raw_types: tuple[str, ...] = ()  # media types of a body that is the payload itself
     inline: bool = False  # small enough to be answered on the selector thread
     takes_paths: bool = False  # has path rules although no field carries a path (kernel-enforced ones)
+    steps: tuple[Step, ...] = ()
+    step: str = ""  # of which this is the route
+    judges_paths: bool = False  # has path rules because its handler asks the path guard by itself
+    answers: tuple[str, ...] = (JSON_TYPE,)  # media types of what it answers, for the OpenAPI document
+
+    @property
+    def route(self) -> str:
+        """What its handler is known by."""
+        return f"{self.id}.{self.step}" if self.step else self.id
+
+    @property
+    def routes(self) -> tuple[Endpoint, ...]:
+        """Itself, and itself at each of its further routes."""
+        return (self, *(
+            replace(self, method=step.method, path=step.path, fields=step.fields, raw_types=step.raw_types,
+                    inline=False, steps=(), step=step.name)
+            for step in self.steps
+        ))  # fmt: skip
 
     @property
     def path_fields(self) -> tuple[Field, ...]:
@@ -75,7 +105,7 @@ class Endpoint:
 
     @property
     def path_bearing(self) -> bool:
-        return self.takes_paths or bool(self.path_fields)
+        return self.takes_paths or self.judges_paths or bool(self.path_fields)
 
     @property
     def default_op(self) -> Op | None:
@@ -163,10 +193,11 @@ class Catalogue(Mapping[str, Endpoint]):
             self._by_id[endpoint.id] = endpoint
             if endpoint.virtual:
                 continue
-            methods = shapes.setdefault(endpoint.path, {})
-            if endpoint.method in methods:
-                raise ValueError(f"{endpoint.method} {endpoint.path} is declared twice")
-            methods[endpoint.method] = endpoint
+            for route in endpoint.routes:
+                methods = shapes.setdefault(route.path, {})
+                if route.method in methods:
+                    raise ValueError(f"{route.method} {route.path} is declared twice")
+                methods[route.method] = route
         for path, methods in shapes.items():
             if "{" in path:
                 pattern = "".join(

@@ -57,9 +57,14 @@ class EnvGuard:
         for name in variables:
             if name in self._protected:
                 raise Refusal("env_var_not_allowed", f"{quoted(name)} is protected; use another name")
-            if restricted and re.match(_STEERING, name, re.VERBOSE):
+            if restricted and self.steers(name):
                 raise Refusal("env_var_not_allowed", f"{quoted(name)} may not be set where a rule names the commands")
         return variables
+
+    @staticmethod
+    def steers(name: str) -> bool:
+        """Whether a variable of this name may change what a command means."""
+        return re.match(_STEERING, name, re.VERBOSE) is not None
 
 
 def _shaped(raw: object) -> dict[str, str]:

@@ -6,13 +6,21 @@ from collections.abc import Callable, Mapping
 
 from ..messages import Response
 from . import core
+from .commands import COMMAND_HANDLERS
 from .files import FILE_HANDLERS
+from .git import GIT_HANDLERS
+from .openapi import openapi
 from .process import PROCESS_HANDLERS
+from .system import SYSTEM_HANDLERS
 
 HANDLERS: Mapping[str, Callable[..., Response]] = {
     "health": core.health,
     "capabilities": core.capabilities,
     "capabilities_check": core.capabilities_check,
+    "openapi": openapi,
+    **COMMAND_HANDLERS,
     **FILE_HANDLERS,
     **PROCESS_HANDLERS,
+    **SYSTEM_HANDLERS,
+    **GIT_HANDLERS,
 }

@@ -146,13 +146,15 @@ class ServerPolicy:
         op: str | None = None,
         environ: Mapping[str, str] | None = None,
         guards: PathJudges | None = None,
+        catalogue: Catalogue | None = None,
     ) -> dict[str, Any]:
         """What a server with this policy would answer a caller with these scopes: the body of ``/capabilities/check``.
 
         ``allowed``, ``code`` and ``reason``; and the ``rule`` where one switched the endpoint off. `op` is ``read``,
         ``write``, ``delete`` or ``exec``, else the endpoint's own. Never looks at a file, unless through `guards`.
+        `catalogue` is that of a server with endpoints of its own.
         """
-        bound = self.bind(builtin(), environ=environ or {})
+        bound = self.bind(builtin() if catalogue is None else catalogue, environ=environ or {})
         return bound.explain(endpoint_id, scopes=scopes, path=path, paths=paths, op=op, guards=guards)
 
 

@@ -108,6 +108,10 @@ class ProcessTable:
             raise Refusal("process_not_found", f"no process {quoted(key)} of yours; GET /process/list shows them")
         return matching[-1]
 
+    def running(self) -> int:
+        """How many commands run in the background."""
+        return self._running
+
     def retire(self) -> None:
         """Start nothing more and begin to end what runs in the background. Never waits.
 

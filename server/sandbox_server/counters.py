@@ -1,0 +1,59 @@
+"""What one server has done so far, counted. Read by the metrics endpoint."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from threading import Lock
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Counters:
+    """Cheap enough for every request: one lock that nobody holds for long, and a few additions."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.started_at = time.time()
+        self.requests: Counter[tuple[str, int]] = Counter()  # (endpoint or "", first digit of the status)
+        self.refusals: Counter[str] = Counter()
+        self.in_flight = 0
+        self.received = 0  # bytes of request bodies, as declared
+        self.sent = 0  # bytes of answers' bodies
+        self._lock = Lock()
+
+    def enter(self) -> None:
+        """A request has begun."""
+        with self._lock:
+            self.in_flight += 1
+
+    def leave(self) -> None:
+        """A request that had begun has ended, or is put off."""
+        with self._lock:
+            self.in_flight -= 1
+
+    def answered(self, endpoint: str, status: int, code: str | None, received: int, sent: int) -> None:
+        """One answer is finished."""
+        with self._lock:
+            self.requests[endpoint, status // 100] += 1
+            if code is not None:
+                self.refusals[code] += 1
+            self.received += received
+            self.sent += sent
+
+    def carried(self, pieces: Iterable[T]) -> Iterator[T]:
+        """The pieces of a streamed answer, passed on; closing this closes them."""
+        total = 0
+        try:
+            for piece in pieces:
+                if isinstance(piece, bytes):
+                    total += len(piece)
+                yield piece
+        finally:
+            with self._lock:
+                self.sent += total
+            close = getattr(pieces, "close", None)
+            if close is not None:
+                close()

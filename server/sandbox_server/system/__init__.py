@@ -1,0 +1,1 @@
+"""Facts about the machine, read from the kernel and from what is installed. Runs no program."""
