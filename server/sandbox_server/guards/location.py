@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from ..access import Op
 from ..messages import Refusal, quoted
+from .below import Below
 from .door import HERE
 from .listing import look_at, names_as_read
 from .replace import Replacement
 from .root import Root
+from .staging import Staging
 from .tree import move_entry, remove_entry
 
 if TYPE_CHECKING:
@@ -128,11 +130,15 @@ class Location:
             return look_at(directory, names[bisect_right(names, after) :], self.path, self._guard)
         return look_at(directory, names_as_read(directory), self.path, self._guard)
 
+    def inside(self) -> Below:
+        """Everything under this directory, for whoever looks at more than one level; it outlives this location."""
+        return Below(self._guard, self._root, self._relative)
+
     def child(self, name: str, *, follow: bool = False) -> Location:
         """An entry of this directory, judged like any path."""
         return self._guard.child(self._root, self._relative, name, self._op, follow)
 
-    def below(self, relative: str) -> Location:
+    def deeper(self, relative: str) -> Location:
         """Something deeper in this directory, by the names that a listing gave; judged like any path."""
         relative = f"{self._relative}/{relative}" if self._relative else relative
         return self._guard.inside(self._root, relative, self._op)
@@ -146,6 +152,10 @@ class Location:
         os.close(self._make(self._relative, mode))
         self.missing = False
 
+    def stage(self) -> Staging:
+        """A tree that is to appear in this directory, which is made when it is missing."""
+        return Staging(self, self._guard)
+
     def replace(self, *, overwrite: bool = True, durable: bool = False, quick: bool = False,
                 old: os.stat_result | None | EllipsisType = ...) -> Replacement:  # fmt: skip
         """New content for this file; missing parents are made.
@@ -155,6 +165,14 @@ class Location:
         directory, name = self._parent(make=True)
         return Replacement(directory, name, self.path, overwrite=overwrite, durable=durable, quick=quick, old=old)
 
+    def is_target_of(self, part: Replacement) -> bool:
+        """Whether new content that was begun earlier still belongs here."""
+        directory, name = self._parent()
+        try:
+            return part.is_for(directory, name)
+        finally:
+            os.close(directory)
+
     def remove(self) -> None:
         """Remove a file, a link, or a directory with everything in it."""
         self._guard.protect(self.path)
@@ -162,6 +180,14 @@ class Location:
         try:
             self._guard.judge_tree(directory, name, self.path)
             remove_entry(directory, name)
+        finally:
+            os.close(directory)
+
+    def remove_empty(self) -> None:
+        """Remove a directory that has nothing in it."""
+        directory, name = self._parent()
+        try:
+            os.rmdir(name, dir_fd=directory)
         finally:
             os.close(directory)
 

@@ -8,10 +8,13 @@ from json.encoder import encode_basestring_ascii as json_text
 from ..call import Call
 from ..guards.paths import Location
 from ..messages import JSON_TYPE, Refusal, Response, json_response, quoted
+from . import resumable
 from .archive import files_archive
 from .download import files_download_stream
 from .listing import files_list
 from .metadata import etag_of, iso_time, kind_of, octal, type_of
+from .search import files_search
+from .unpack import files_unpack
 from .upload import files_upload_stream
 
 
@@ -85,7 +88,12 @@ FILE_HANDLERS: Mapping[str, Callable[..., Response]] = {
     "files_mkdir": files_mkdir,
     "files_delete": files_delete,
     "files_move": files_move,
+    "files_search": files_search,
     "files_upload_stream": files_upload_stream,
+    "files_upload_stream.status": resumable.status,
+    "files_upload_stream.append": resumable.append,
+    "files_upload_stream.cancel": resumable.cancel,
     "files_download_stream": files_download_stream,
     "files_archive": files_archive,
+    "files_unpack": files_unpack,
 }

@@ -1,0 +1,1 @@
+"""Telling what changes below a directory."""
