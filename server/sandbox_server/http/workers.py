@@ -87,12 +87,13 @@ class Workers:
             if self._idle >= _KEPT:
                 return None
             self._idle += 1
-        try:
-            return self._jobs.get(timeout=self._idle_seconds)
-        except queue.Empty:
-            pass
-        with self._lock:
-            if self._idle > 0:
-                self._idle -= 1
-                return None
-        return self._jobs.get()  # a job was meant for this thread a moment ago
+        while True:
+            try:
+                return self._jobs.get(timeout=self._idle_seconds)
+            except queue.Empty:
+                pass
+            with self._lock:
+                if self._idle > 0:
+                    self._idle -= 1
+                    return None
+            # A job was meant for this thread a moment ago; it comes, unless another one takes it.
