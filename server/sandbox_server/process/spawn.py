@@ -15,6 +15,11 @@ _FEW = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 #: Where a descriptor can be entered as a directory; without it the path is used, which may have been swapped meanwhile.
 _DESCRIPTORS = "/proc/self/fd"
 
+_SH = "/bin/sh"
+#: A new session has no controlling terminal yet, and takes the first that it opens. To open it takes a program that
+#: does so before it becomes the wanted one: our own code never runs between fork and exec.
+_TAKE_TERMINAL = '{ true <>"$0"; } 2>/dev/null; exec "$@"'
+
 
 class Launch(NamedTuple):
     """What to start, fully judged: the program's path, the caller's words, an open working directory."""
@@ -28,6 +33,7 @@ class Launch(NamedTuple):
     stdin: bool = False  # a standard input to write to later
     capture: bool = True  # pipes for the output; else it is dropped
     inherit: tuple[int, ...] = ()  # descriptors that it gets under the same numbers; its words name them
+    terminal: int = -1  # the far end of a pseudo-terminal: its input, output and controlling terminal
     scope: Scope | None = None  # where the kernel keeps it: `Services.scope(grant)`; None leaves it free
 
 
@@ -52,7 +58,9 @@ def spawn(launch: Launch, extra: Mapping[str, str]) -> tuple[int, Pipes]:
             stdin, feeding = _pipe(theirs, ours)
         stdout = stderr = subprocess.DEVNULL
         out = err = -1
-        if launch.capture:
+        if launch.terminal >= 0:
+            stdin = stdout = stderr = launch.terminal
+        elif launch.capture:
             stdout, out = _pipe(theirs, ours, incoming=True)
             stderr, err = _pipe(theirs, ours, incoming=True)
         pid = _popen(launch, extra, stdin, stdout, stderr)
@@ -69,9 +77,12 @@ def spawn(launch: Launch, extra: Mapping[str, str]) -> tuple[int, Pipes]:
 
 def _popen(launch: Launch, extra: Mapping[str, str], stdin: int, stdout: int, stderr: int) -> int:
     by_descriptor = os.access(_DESCRIPTORS, os.X_OK)
+    program, argv = launch.program, launch.argv
+    if launch.terminal >= 0:
+        program, argv = _SH, ("sh", "-c", _TAKE_TERMINAL, os.ttyname(launch.terminal), program, *argv[1:])
     process = subprocess.Popen(
-        [_encoded(word) for word in launch.argv],
-        executable=_encoded(launch.program),
+        [_encoded(word) for word in argv],
+        executable=_encoded(program),
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
