@@ -95,6 +95,9 @@ def _endpoint_details(endpoint: Endpoint) -> list[str]:
         lines.append("")
     if endpoint.raw_types:
         lines += [f"With a body of type {_names(endpoint.raw_types)} the body fields go into the query.", ""]
+    if endpoint.steps:
+        steps = _names(f"{step.method} {step.path}" for step in endpoint.steps)
+        lines += [f"Goes on, under the same rule, scopes and limits, at {steps}.", ""]
     if endpoint.limits:
         limits = ", ".join(f"`{name}` = {_value(value)}" for name, value in endpoint.limits.items())
         lines += [f"Limits: {limits}.", ""]

@@ -18,6 +18,7 @@ from .guards.environment import EnvGuard
 from .guards.paths import Location, PathGuard, PathGuards
 from .guards.uploads import Uploads
 from .process.table import ProcessTable
+from .terminal.table import Terminals
 from .system.variables import Variables
 
 #: Where programs are looked up: fixed, and outside every writable root.
@@ -58,6 +59,8 @@ class Rules(Protocol):
     @property
     def configured(self) -> bool: ...
     @property
+    def mode(self) -> str: ...
+    @property
     def base_dir(self) -> str: ...
     def rule(self, endpoint_id: str) -> Rule: ...
     def admit(self, identity: Identity, endpoint: Endpoint) -> Grant: ...
@@ -96,6 +99,8 @@ class Services:
 
     def __post_init__(self) -> None:
         self._command_guard = lru_cache(maxsize=256)(self._new_command_guard)
+        self.terminals = Terminals(self.processes)
+        self.pty_port: int | None = None  # of the second door to the terminals, once it is open
         self.variables = Variables(self.child_environment)
 
     def path_guard(self, grant: Grant) -> PathGuard:
@@ -103,6 +108,9 @@ class Services:
 
     def default_cwd(self, grant: Grant) -> Location:
         """The first allowed root, else the base directory: where relative paths start and children run."""
+        for rule in (grant.strict, grant):  # the first allowed root, also where more is allowed for now
+            if rule is not None and (guard := self.path_guards.of(rule.paths)).roots:
+                return guard.default("exec")
         return self.path_guards.of(grant.paths).default("exec")
 
     def command_guard(self, grant: Grant) -> CommandGuard:

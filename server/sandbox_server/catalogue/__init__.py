@@ -14,6 +14,7 @@ from .model import (
     Endpoint,
     Field,
     Param,
+    Step,
 )
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Endpoint",
     "Field",
     "Param",
+    "Step",
     "builtin",
 ]
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from ..messages import OCTETS_TYPE
-from .model import Endpoint, Field
+from .model import Endpoint, Field, Step
 
 MIB = 1 << 20
+PARTIAL_TYPE = "application/partial-upload"  # Resumable Uploads for HTTP
 ARCHIVE_TYPES = ("application/x-tar", "application/gzip", "application/zip")
+_UPLOAD = "/files/uploads/{id}"
+_UPLOAD_ID = Field("id", "text", "path", "Id of the upload, from the Location of its creation.")
 
 
 def endpoints() -> tuple[Endpoint, ...]:
@@ -63,7 +66,12 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("mtime", "number", "body", "Modification time in Unix seconds.", None),
                      Field("durable", "bool", "body", "Flush file and directory to disk first.", False),
                  ), {"max_bytes": 100 * MIB},
-                 ("overwrite", "allow_extensions", "deny_extensions"), raw_types=(OCTETS_TYPE,)),
+                 ("overwrite", "allow_extensions", "deny_extensions"), raw_types=(OCTETS_TYPE,),
+                 steps=(
+                     Step("status", "GET", _UPLOAD, (_UPLOAD_ID,)),
+                     Step("append", "PATCH", _UPLOAD, (_UPLOAD_ID,), (PARTIAL_TYPE,)),
+                     Step("cancel", "DELETE", _UPLOAD, (_UPLOAD_ID,)),
+                 )),
         Endpoint("files_download_stream", "GET", "/files/download-stream", "file_ops",
                  "Reads a file: base64 inside JSON, or raw bytes with ranges.", ("files:read",),
                  (Field("path", "path", "query", "File.", op="read"),), {"max_bytes": None}, inline=True),

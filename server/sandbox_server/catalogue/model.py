@@ -76,7 +76,7 @@ class Endpoint:
     executes_code: bool = False
     streaming: bool = False
     public: bool = False  # answered without authentication
-    virtual: bool = False  # not an HTTP route (the terminal's WebSocket)
+    virtual: bool = False  # no HTTP exchange: a GET that becomes a WebSocket
     raw_types: tuple[str, ...] = ()  # media types of a body that is the payload itself
     inline: bool = False  # small enough to be answered on the selector thread
     takes_paths: bool = False  # has path rules although no field carries a path (kernel-enforced ones)
@@ -84,6 +84,7 @@ class Endpoint:
     step: str = ""  # of which this is the route
     judges_paths: bool = False  # has path rules because its handler asks the path guard by itself
     answers: tuple[str, ...] = (JSON_TYPE,)  # media types of what it answers, for the OpenAPI document
+    also: tuple[int, ...] = ()  # statuses of success beside 200
 
     @property
     def route(self) -> str:
@@ -192,6 +193,7 @@ class Catalogue(Mapping[str, Endpoint]):
                 raise ValueError(f"endpoint id {endpoint.id!r} is declared twice")
             self._by_id[endpoint.id] = endpoint
             if endpoint.virtual:
+                shapes.setdefault(endpoint.path, {})["GET"] = endpoint  # a WebSocket begins as one
                 continue
             for route in endpoint.routes:
                 methods = shapes.setdefault(route.path, {})

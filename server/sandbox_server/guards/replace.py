@@ -65,6 +65,15 @@ class Replacement:
             if placed != self.descriptor:
                 os.close(placed)
 
+    def is_for(self, directory: int, name: str) -> bool:
+        """Whether this is where the content would go: the very directory, and the name in it."""
+        here, there = os.fstat(self._directory), os.fstat(directory)
+        return (here.st_dev, here.st_ino, self._name) == (there.st_dev, there.st_ino, name)
+
+    def renew(self, old: os.stat_result | None) -> None:
+        """What it will replace has been looked at again."""
+        self._old = self._judged(old)
+
     def close(self) -> None:
         """Drop what was not committed. Closing twice is harmless."""
         if self._directory < 0:

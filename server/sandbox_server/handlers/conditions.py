@@ -87,6 +87,17 @@ def wants_sha256(headers: Headers) -> bool:
     return False
 
 
+_DIGEST = re.compile(r"sha-256\s*=\s*:([A-Za-z0-9+/]{43}=):(?:;.*)?", re.IGNORECASE)
+
+
+def expected_sha256(headers: Headers) -> bytes | None:
+    """The SHA-256 that ``Repr-Digest`` of a request promises; None when it names none."""
+    for item in headers.get("repr-digest", "").split(","):
+        if match := _DIGEST.fullmatch(item.strip()):
+            return base64.b64decode(match[1])
+    return None
+
+
 def repr_digest(digest: bytes) -> tuple[str, str]:
     """The ``Repr-Digest`` header line of a SHA-256 digest."""
     return "Repr-Digest", f"sha-256=:{base64.b64encode(digest).decode()}:"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
-from typing import Protocol
 
 from ..call import Call
 from ..messages import Body, Refusal
@@ -15,12 +14,29 @@ SMALL = 1 << 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Digest(Protocol):
-    """What `hashlib` makes."""
+class Digest:
+    """The SHA-256 of what passes, and what it must be if the sender has told."""
 
-    def update(self, data: bytes, /) -> None: ...
-    def digest(self) -> bytes: ...
-    def hexdigest(self) -> str: ...
+    __slots__ = ("_expected", "_hash")
+
+    def __init__(self, expected: bytes | None = None) -> None:
+        import hashlib  # most uploads ask for none
+
+        self._hash = hashlib.sha256()
+        self._expected = expected
+
+    def update(self, data: bytes) -> None:
+        self._hash.update(data)
+
+    def value(self) -> bytes:
+        return self._hash.digest()
+
+    def demand(self) -> None:
+        """Refuse what did not arrive as it was sent."""
+        if self._expected not in (None, self.value()):
+            raise Refusal(
+                "bad_body", f"what arrived has the SHA-256 {self.value().hex()}, not that of Repr-Digest; send it again"
+            )
 
 
 def check_size(call: Call, length: int) -> None:
@@ -70,6 +86,8 @@ def store(call: Call, descriptor: int, content: Content) -> None:
         raise no_space(descriptor, length) from None
     if stored != length:
         raise _cut_short(stored, length)
+    if content.digest:
+        content.digest.demand()
 
 
 def move(body: Body, descriptor: int, digest: Digest | None) -> int:

@@ -6,17 +6,18 @@ With ``append`` or ``offset`` the file is changed where it is instead: `inplace`
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 
 from ..call import Call
 from ..guards.paths import Location, Replacement
-from ..messages import Refusal, Response, json_response, quoted
-from .conditions import demands_absence, repr_digest, wants_sha256
+from ..messages import Refusal, Response, quoted
+from .conditions import demands_absence, expected_sha256, wants_sha256
+from .extensions import judge_extension
 from .inplace import Finish, Placed, demand_within, mapped, write_into
-from .metadata import etag_of, octal
-from .receiving import Content, check_size, receive, store
+from .receipts import receipt
+from .receiving import Content, Digest, check_size, receive, store
+from .resumable import begin, upload_complete
 from .versions import already_there, check_again, check_conditions, present
 
 _MODE = re.compile(r"0?[0-7]{3}")
@@ -46,20 +47,27 @@ def files_upload_stream(
     length = call.request.body.length if given is None else len(given)
     check_size(call, length)
     old = present(path.stat)
-    check_conditions(call, path, old)
+    check_conditions(call.request.headers, path, old)
     replacing = not fresh and overwrite is not False and call.grant.params.get("overwrite") is not False
     if old is not None and not replacing:
         raise Refusal("file_exists", f"{quoted(path.path)} exists and may not be overwritten")
     if within:
         demand_within(path, offset, old.st_size if old else 0)
 
-    digest = hashlib.sha256() if wants_sha256(call.request.headers) else None
-    content = receive(call, given, length, digest)
+    complete = upload_complete(call.request.headers) if call.raw else None
+    if complete is False:
+        _demand_whole(within)
+        return begin(call, path, old, finish, replacing=replacing)
+
+    content = receive(call, given, length, _digest(call, within))
     if within:
         placed = _insert(call, path, content, finish, offset, old)
     else:
         placed = _replace(call, path, content, finish, old, overwrite=replacing, fresh=fresh)
-    return receipt(path, placed, content)
+    response = receipt(path, placed, content)
+    if complete:
+        response.headers += [("Upload-Complete", "?1"), ("Upload-Offset", str(length))]
+    return response
 
 
 def _replace(
@@ -114,26 +122,11 @@ def _add(part: Replacement, finish: Finish) -> Placed | None:
     return Placed(facts, direct=part.replaced_directly, created=True)
 
 
-def receipt(path: Location, placed: Placed, content: Content) -> Response:
-    """What was stored, and as what."""
-    facts = placed.facts
-    digest = content.digest
-    response = json_response(
-        {
-            "path": path.path,
-            "bytes": content.length,
-            "size": facts.st_size,
-            "mode": octal(facts.st_mode),
-            "mtime": facts.st_mtime,
-            "etag": etag_of(facts),
-            "sha256": digest.hexdigest() if digest else None,
-            "created": placed.created,
-            "replaced_directly": placed.direct,
-        }
-    )
-    if digest and content.length == facts.st_size:
-        response.headers.append(repr_digest(digest.digest()))
-    return response
+def _digest(call: Call, within: bool) -> Digest | None:
+    """What takes the SHA-256 of the content, when somebody asked for it or told what it must be."""
+    headers = call.request.headers
+    expected = None if within else expected_sha256(headers)
+    return Digest(expected) if expected or wants_sha256(headers) else None
 
 
 def _given(call: Call, content_base64: bytes | None) -> bytes | None:
@@ -147,16 +140,6 @@ def _given(call: Call, content_base64: bytes | None) -> bytes | None:
             field="content_base64",
         )
     return content_base64
-
-
-def judge_extension(call: Call, name: str) -> None:
-    """The last suffix, lower-cased and with its dot, against the policy's two lists; deny wins."""
-    suffix = os.path.splitext(name)[1].lower()
-    params = call.grant.params
-    allowed = params.get("allow_extensions")
-    if suffix in params.get("deny_extensions", ()) or (allowed and suffix not in allowed):
-        expected = f"; allowed are {', '.join(map(quoted, allowed))}" if allowed else ""
-        raise Refusal("extension_not_allowed", f"files ending in {quoted(suffix)} may not be written here{expected}")
 
 
 def permission_bits(mode: str) -> int | None:
@@ -187,3 +170,8 @@ def _check_place(append: bool, offset: int | None, fresh: bool) -> None:
             f'"{field}" changes a file that If-None-Match: * forbids to exist; send one',
             field=field,
         )
+
+
+def _demand_whole(within: bool) -> None:
+    if within:
+        raise Refusal("invalid_argument", "what comes in parts is a whole file; send an append or an offset at once")

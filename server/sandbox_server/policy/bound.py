@@ -11,6 +11,7 @@ from ..access import OPS, Grant, Identity, Op, PathRule
 from ..auth import Token
 from ..catalogue import Catalogue, Endpoint
 from ..messages import Refusal
+from .observing import observed
 from .rules import Audit, EffectiveRule, narrowed
 from .wording import shown, suggestion
 
@@ -79,27 +80,37 @@ class BoundPolicy:
 
     def admit(self, identity: Identity, endpoint: Endpoint) -> Grant:
         """What this identity gets for a call of this endpoint. Raises `Refusal`."""
-        key = (identity.id, endpoint.id)
+        key = (identity.id, endpoint.route)
         known = self._grants.get(key)
         if known is not None and known.identity is identity:
             return known
-        grant = self._decide(identity, endpoint)
+        grant = self._grant(identity, endpoint)
+        refusal = self._objection(identity, endpoint)
+        if self.mode == "observe":
+            grant = observed(grant, refusal, self.base_dir)
+        elif refusal is not None:
+            raise refusal
         if identity is self.anonymous or any(identity is token.identity for token in self.tokens):
             self._grants[key] = grant  # bounded: identities are few and fixed; made-up ones are never kept
         return grant
 
-    def _decide(self, identity: Identity, endpoint: Endpoint) -> Grant:
+    def _objection(self, identity: Identity, endpoint: Endpoint) -> Refusal | None:
+        """Why this identity may not call this endpoint at all; None when it may."""
         rule = self.rules[endpoint.id]
         if not rule.enabled:
-            raise Refusal("endpoint_disabled", f'"{endpoint.id}" is switched off by {rule.rule}', rule=rule.rule)
+            return Refusal("endpoint_disabled", f'"{endpoint.id}" is switched off by {rule.rule}', rule=rule.rule)
         for scope in rule.scopes:
             if not identity.can(scope):
-                raise Refusal(
+                return Refusal(
                     "missing_scope",
                     f'"{endpoint.id}" needs the scope "{scope}", which {shown(identity.id)} does not hold',
                     scope=scope,
                     identity=identity.id,
                 )
+        return None
+
+    def _grant(self, identity: Identity, endpoint: Endpoint) -> Grant:
+        rule = self.rules[endpoint.id]
         return Grant(
             identity=identity,
             endpoint=endpoint,
@@ -122,7 +133,10 @@ class BoundPolicy:
         op: str | None = None,
         guards: PathJudges | None = None,
     ) -> dict[str, Any]:
-        """Would this call be admitted? `admit` and the path guard decide, exactly as for a real call."""
+        """Would this call be admitted? `admit` and the path guard decide, exactly as for a real call.
+
+        Under `mode: observe` the answer also says which refusal would be noted.
+        """
         probed = [*(() if path is None else (path,)), *(paths or ())]
         endpoint = self.catalogue.get(endpoint_id)
         if endpoint is None:
@@ -132,13 +146,15 @@ class BoundPolicy:
             grant = self.admit(identity or Identity("check", frozenset(scopes)), endpoint)
         except Refusal as refusal:
             return {**_refused(endpoint_id, refusal.code, refusal.message), "rule": refusal.facts.get("rule")}
-        try:
-            with self._judges(guards) as judges:
-                for raw in probed:
-                    judges.of(grant.paths).check(raw, _operation(op, endpoint))
-        except Refusal as refusal:
+        with self._judges(guards) as judges:
+            refusal = would = _refusal(judges.of((grant.strict or grant).paths), probed, op, endpoint)
+            if grant.strict is not None:
+                refusal = _refusal(judges.of(grant.paths), probed, op, endpoint)
+        if refusal is not None:
             return _refused(endpoint_id, refusal.code, refusal.message)
-        return {"endpoint": endpoint_id, "allowed": True, "code": None, "reason": None}
+        answer = {"endpoint": endpoint_id, "allowed": True, "code": None, "reason": None}
+        would = grant.would or would
+        return answer if would is None else {**answer, "would": would.code, "reason": would.message}
 
     def _judges(self, given: PathJudges | None) -> contextlib.AbstractContextManager[PathJudges]:
         """The judges that were given, else some for this one question."""
@@ -191,6 +207,16 @@ def _operation(op: str | None, endpoint: Endpoint) -> Op:
     if op not in OPS:
         raise ValueError(f"{shown(op)} is no operation; use one of {', '.join(OPS)}")
     return op
+
+
+def _refusal(judge: PathJudge, paths: Sequence[object], op: str | None, endpoint: Endpoint) -> Refusal | None:
+    """Why one of the paths is refused; None when none is."""
+    try:
+        for raw in paths:
+            judge.check(raw, _operation(op, endpoint))
+    except Refusal as refusal:
+        return refusal
+    return None
 
 
 def _refused(endpoint_id: str, code: str, reason: str) -> dict[str, Any]:

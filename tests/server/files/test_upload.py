@@ -7,9 +7,7 @@ import hashlib
 import http.client
 import os
 import socket
-import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest

@@ -1,0 +1,149 @@
+"""Uploads that come in parts: what has arrived of each, whose it is, and for how long it is kept."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+
+from ..messages import Headers, Refusal, quoted
+from .replace import Replacement
+
+KEEP_SECONDS = 3600.0
+#: Of one owner at a time; each holds two descriptors.
+MOST_UNFINISHED = 16
+_MOST_FINISHED = 64
+_PATIENCE = 2.0  # for a request whose connection broke to notice that
+
+
+@dataclass(slots=True)
+class Upload:
+    """One file on its way. What has arrived is in a part beside its target, which nobody can name."""
+
+    owner: str
+    path: str  # as resolved when it began; judged again when it ends
+    part: Replacement | None  # None once it is complete
+    replacing: bool
+    headers: Headers  # of the request that began it: its conditions hold for the end
+    mode: int | None
+    mtime: float | None
+    durable: bool
+    length: int | None  # None until the sender knows it
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    receipt: bytes = b""
+    expires: float = 0.0
+    busy: Lock = field(default_factory=Lock)
+    _final: int = 0
+
+    @property
+    def complete(self) -> bool:
+        return self.part is None
+
+    @property
+    def offset(self) -> int:
+        """How many bytes have arrived."""
+        return self._final if self.part is None else os.fstat(self.part.descriptor).st_size
+
+    @property
+    def lost(self) -> bool:
+        """Somebody has removed the directory that it was to go to, or the part itself."""
+        return self.part is not None and os.fstat(self.part.descriptor).st_nlink == 0
+
+    def finish(self, receipt: bytes, size: int) -> None:
+        """It is in its place; what is kept is the receipt, for a sender who did not get it."""
+        self.receipt, self._final = receipt, size
+        self.drop()
+
+    def drop(self) -> None:
+        """Let go of the part; what was not put in its place is gone."""
+        if self.part is not None:
+            self.part.close()
+            self.part = None
+
+
+class Uploads:
+    """Thread-safe. One per server; `close` leaves no part behind."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._uploads: dict[str, Upload] = {}  # oldest first
+
+    def add(self, upload: Upload) -> None:
+        """Keep it from now on, unless its owner has too many: then it is dropped and refused."""
+        with self._lock:
+            self._forget_old()
+            own = [each for each in self._uploads.values() if each.owner == upload.owner]
+            finished = [each for each in own if each.complete]
+            for each in finished[: len(finished) - _MOST_FINISHED + 1]:
+                del self._uploads[each.id]
+            if len(own) - len(finished) < MOST_UNFINISHED:
+                self._renew(upload)
+                self._uploads[upload.id] = upload
+                return
+        upload.drop()
+        raise Refusal("concurrency_limited", f"{MOST_UNFINISHED} uploads are unfinished; finish or cancel one first")
+
+    def find(self, upload_id: str, owner: str) -> Upload:
+        """The upload of this id; one of somebody else is none."""
+        with self._lock:
+            self._forget_old()
+            upload = self._uploads.get(upload_id)
+            if upload is None or upload.owner != owner:
+                raise Refusal("not_found", f"no upload {quoted(upload_id, 64)} of yours is under way; begin it again")
+            self._renew(upload)
+            return upload
+
+    @contextmanager
+    def holding(self, upload: Upload, patience: float = 0.0) -> Iterator[None]:
+        """Be the only one who works on it."""
+        if not upload.busy.acquire(timeout=patience):
+            refusal = Refusal("conflict", "another request is sending to this upload; wait for its end", retry_after=1)
+            refusal.headers.append(("Retry-After", "1"))
+            raise refusal
+        try:
+            yield
+        finally:
+            self._renew(upload)
+            upload.busy.release()
+
+    def settle(self, upload: Upload) -> None:
+        """Give a sender whose connection broke a moment to be noticed, so that the offset stands still."""
+        if upload.busy.acquire(timeout=_PATIENCE):
+            upload.busy.release()
+
+    def cancel(self, upload: Upload) -> None:
+        with self.holding(upload, _PATIENCE):
+            self.forget(upload)
+
+    def forget(self, upload: Upload) -> None:
+        """Drop it; whoever asks for it later finds none."""
+        upload.drop()
+        with self._lock:
+            self._uploads.pop(upload.id, None)
+
+    def remaining(self, upload: Upload) -> int:
+        """Seconds until it is forgotten when nobody asks for it."""
+        return max(0, round(upload.expires - self._clock()))
+
+    def close(self) -> None:
+        with self._lock:
+            for upload in self._uploads.values():
+                upload.drop()
+            self._uploads.clear()
+
+    def _renew(self, upload: Upload) -> None:
+        upload.expires = self._clock() + KEEP_SECONDS
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        for upload in list(self._uploads.values()):
+            if upload.busy.acquire(blocking=False):  # else it arrives at this very moment
+                if upload.expires <= now or upload.lost:
+                    upload.drop()
+                    del self._uploads[upload.id]
+                upload.busy.release()
