@@ -1,4 +1,4 @@
-"""``agent-sandbox-server``: serve, healthcheck, check-config, version."""
+"""``agent-sandbox-server``: serve, healthcheck, check-config, openapi, version."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .custom.commands import CommandRegistry
+    from .custom.routes import Route
     from .policy import BoundPolicy, ServerPolicy
     from .server import SandboxServer
     from .settings import Settings
@@ -103,6 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--scopes", default="*", metavar="A,B", help="scopes of the explained caller (default: *)")
     check.add_argument("--op", choices=["read", "write", "delete", "exec"], help="operation of the explained call")
 
+    openapi = commands.add_parser("openapi", help="print the OpenAPI document of a server with this policy")
+    openapi.set_defaults(run=_openapi)
+    _policy_flags(openapi)
+
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(run=_version)
     return parser
@@ -114,6 +120,13 @@ _SERVE = "Serve HTTP. Needs an identity: ABX_SERVER_TOKEN, auth.tokens in the po
 def _policy_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", metavar="FILE", help="policy document (JSON, or YAML where PyYAML is installed)")
     parser.add_argument("--preset", metavar="NAME", help="preset; with --policy it replaces the document's own")
+    parser.add_argument(
+        "--commands",
+        metavar="FILE_OR_MODULE",
+        action="append",
+        default=[],
+        help="Python file or module with commands and endpoints of your own",
+    )
 
 
 def _whole(text: str) -> int:
@@ -207,6 +220,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     from .services import PROGRAM_PATH
     from .settings import DEFAULT_PORT, Settings
 
+    commands, routes = _custom(options)
     elsewhere = options.unix_socket or options.listen_fd
     port = options.port if options.port is not None or elsewhere else DEFAULT_PORT
     return Settings(
@@ -224,6 +238,8 @@ def _settings(options: argparse.Namespace) -> Settings:
         audit_max_bytes=options.audit_max_bytes,
         isolation=options.isolation_level,
         program_path=options.program_path or PROGRAM_PATH,
+        commands=commands,
+        routes=routes,
         scratch=tuple(options.scratch),
     )
 
@@ -255,13 +271,11 @@ def _healthcheck(options: argparse.Namespace) -> int:
 
 def _check_config(options: argparse.Namespace) -> int:
     from .policy import PolicyConfigError
-    from .settings import Settings, bind_policy
+    from .settings import ConfigurationError
 
     try:
-        policy = _load_policy(options)
-        settings = Settings(policy=policy, environ=dict(os.environ), base_dir=options.base_dir)
-        bound = bind_policy(settings)
-    except PolicyConfigError as error:
+        bound = _bound(options, options.base_dir)
+    except (PolicyConfigError, ConfigurationError) as error:
         return _fail(str(error), FAILED)
     if options.explain:
         scopes = tuple(scope for scope in options.scopes.split(",") if scope)
@@ -283,6 +297,43 @@ def _check_config(options: argparse.Namespace) -> int:
         for note in bound.notes():
             print(f"note {note.code}: {note.message}")
     return WARNED if options.strict and warnings else 0
+
+
+def _bound(options: argparse.Namespace, base_dir: str | None = None) -> BoundPolicy:
+    """The policy as it would be in force. Raises `ConfigurationError` and `PolicyConfigError`."""
+    from .settings import Settings, bind_policy
+
+    _, routes = _custom(options)
+    return bind_policy(
+        Settings(policy=_load_policy(options), environ=dict(os.environ), base_dir=base_dir, routes=routes)
+    )
+
+
+def _custom(options: argparse.Namespace) -> tuple[CommandRegistry, tuple[Route, ...]]:
+    """What ``--commands`` names. Raises `ConfigurationError`."""
+    from .custom.loading import LoadError, load
+    from .settings import ConfigurationError
+
+    try:
+        return load(options.commands)
+    except LoadError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+def _openapi(options: argparse.Namespace) -> int:
+    from .catalogue import builtin
+    from .handlers import HANDLERS
+    from .handlers.openapi import document
+    from .policy import PolicyConfigError
+    from .settings import ConfigurationError
+
+    try:
+        bound = _bound(options)
+    except (PolicyConfigError, ConfigurationError) as error:
+        return _fail(str(error), FAILED)
+    implemented = HANDLERS.keys() | (bound.catalogue.keys() - builtin().keys())
+    print(json.dumps(document(bound.catalogue, bound, implemented), indent=2))
+    return 0
 
 
 def _version(options: argparse.Namespace) -> int:

@@ -59,9 +59,13 @@ class Settings:
 
 
 def bind_policy(settings: Settings) -> BoundPolicy:
-    """The policy against this server's catalogue and environment. Raises `PolicyConfigError`."""
+    """The policy against this server's catalogue and environment. Raises `PolicyConfigError`, `ConfigurationError`."""
+    try:
+        catalogue = catalogue_with(settings.routes)
+    except ValueError as error:
+        raise ConfigurationError(f"the endpoints of your own: {error}") from None
     return settings.policy.bind(
-        catalogue_with(settings.routes),
+        catalogue,
         environ=settings.environ,
         base_dir=settings.base_dir,
         code_groups=settings.code_groups,
