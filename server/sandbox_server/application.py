@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import arguments
 from .access import ANYONE, Grant, Identity
@@ -15,6 +16,7 @@ from .audit import AuditLog, cut
 from .auth import Authenticator
 from .call import Call
 from .catalogue import Endpoint
+from .handlers import upgrade
 from .limits import Limits
 from .messages import Aborted, FileSlice, Headers, Refusal, Request, Response, json_response, run_all
 from .services import Rules, Services
@@ -117,6 +119,8 @@ class Application:
         response.headers += self._headers
         response.headers.append(("X-Request-Id", request.id))
         size = self._size(response)
+        if response.upgrade is not None and exchange.code is None:
+            self._record(exchange, response.status)  # now; another line follows when the connection is over
         response.on_close[:0] = [lambda: self._end(exchange, response.status, size), lambda: self._close(exchange)]
         return response
 
@@ -135,7 +139,7 @@ class Application:
         methods, in_path = self._catalogue.find(request.path)
         endpoint = exchange.endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
         public = endpoint is not None and endpoint.public
-        identity = exchange.identity = ANYONE if public else self._authenticator.identify(request.headers)
+        identity = exchange.identity = ANYONE if public else self._identify(request, endpoint)
         if endpoint is None:
             raise _not_routed(request, methods)
         grant = exchange.grant = self._rules.admit(identity, endpoint)
@@ -147,8 +151,18 @@ class Application:
         values = arguments.bind(call, in_path)
         return handler(call, **values)
 
+    def _identify(self, request: Request, endpoint: Endpoint | None) -> Identity:
+        """Who is calling. Browsers cannot give a WebSocket a header, so there the query may hold a token."""
+        in_query = [v for n, v in request.query if n == "token"] if endpoint is not None and endpoint.virtual else ()
+        return self._authenticator.identify(request.headers, in_query)
+
     def _render(self, exchange: Exchange, refusal: Refusal) -> Response:
         exchange.code = refusal.code
+        endpoint = exchange.endpoint
+        if endpoint is not None and endpoint.virtual and exchange.identity is not None:
+            closed = upgrade.refused(exchange.request, refusal)
+            if closed is not None:
+                return closed
         body = refusal.body()
         if exchange.endpoint is not None and exchange.identity is not None:  # strangers are not told what exists
             body.setdefault("endpoint", exchange.endpoint.id)
@@ -192,10 +206,11 @@ class Application:
 
     def _record(self, exchange: Exchange, status: int) -> None:
         mode = exchange.grant.audit if exchange.grant else self._audit_mode(exchange)
-        denied = status >= 400
+        denied = status >= 400 or (status == 101 and exchange.code is not None)
         if mode == "off" or (mode == "deny" and not denied):
             return
         request, call = exchange.request, exchange.call
+        would = _observed(exchange)
         self._audit.write(
             {
                 "ts": round(time.time(), 3),
@@ -207,11 +222,13 @@ class Application:
                 "target": None if exchange.endpoint else cut([request.path])[0],
                 "decision": "deny" if denied else "allow",
                 "status": status,
-                "code": exchange.code,
+                "code": exchange.code or (would[0].code if would else None),
                 "rule": exchange.grant.rule if exchange.grant else None,
                 "paths": cut(call.paths) if call else [],
                 "refused": cut([call.refused])[0] if call and call.refused is not None else None,
                 "program": cut([call.program])[0] if call and call.program else None,
+                **(call.audited if call else {}),
+                **({"would": "deny", "observed": [_noted(refusal) for refusal in would]} if would else {}),
             }
         )
 
@@ -219,6 +236,18 @@ class Application:
         if exchange.endpoint is None:
             return self._audit_unrouted
         return self._rules.rule(exchange.endpoint.id).audit
+
+
+def _observed(exchange: Exchange) -> list[Refusal]:
+    """What would have been refused if the policy were enforced; nothing while it is."""
+    before = exchange.grant.would if exchange.grant else None
+    return [*([] if before is None else [before]), *(exchange.call.would if exchange.call else ())]
+
+
+def _noted(refusal: Refusal) -> dict[str, Any]:
+    """One of them, with what a policy would have to say to allow it."""
+    facts = {name: refusal.facts[name] for name in ("scope", "rule") if name in refusal.facts}
+    return {"code": refusal.code, "message": cut([refusal.message])[0], **facts}
 
 
 def _not_routed(request: Request, methods: Mapping[str, Endpoint]) -> Refusal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .access import Identity
@@ -31,9 +31,12 @@ class Authenticator:
         self._tokens = tuple(tokens)
         self._anonymous = anonymous
 
-    def identify(self, headers: Headers) -> Identity:
-        """The caller. The same token in both headers is one credential; two different ones are refused."""
-        presented = _credentials(headers)
+    def identify(self, headers: Headers, in_query: Iterable[str] = ()) -> Identity:
+        """The caller. The same token in both headers is one credential; two different ones are refused.
+
+        Tokens `in_query` are looked at only when no header carries one.
+        """
+        presented = _credentials(headers) or {_as_sent(value) for value in in_query if value}
         if len(presented) > 1:
             raise Refusal(
                 "ambiguous_credentials",
@@ -66,6 +69,11 @@ def _credentials(headers: Headers) -> set[str]:
             found.add(value.strip(_BLANKS))
     found.discard("")
     return found
+
+
+def _as_sent(text: str) -> str:
+    """Text that has been decoded as UTF-8, as a header field would hold it."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def _unauthorized(message: str) -> Refusal:

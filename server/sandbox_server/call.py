@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .access import Grant, Op
 from .messages import Refusal, Request
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from .services import Services
 
 
+#: Refusals of the policy that `mode: observe` only notes. Everything else is refused in every mode.
+OBSERVED = frozenset(
+    {
+        "endpoint_disabled", "missing_scope",
+        "path_not_allowed", "path_denied", "read_only", "symlink_denied", "hardlink_denied", "extension_not_allowed",
+        "command_not_allowed", "env_var_not_allowed", "signal_not_allowed", "shell_not_allowed",
+        "language_not_allowed", "url_not_allowed",
+    }
+)  # fmt: skip
 _NO_WEIGHT = re.compile(r"q=0(?:\.0{0,3})?")
 
 
@@ -34,14 +43,19 @@ class Call:
     paths: list[str] = field(default_factory=list)  # resolved paths, for the audit line
     refused: str | None = None  # the path that was not let through, as the caller wrote it
     program: str | None = None  # the executable of a command, for the audit line
+    audited: dict[str, Any] = field(default_factory=dict)  # what else goes into the audit line
+    would: list[Refusal] = field(default_factory=list)  # what `mode: observe` let through
 
     def defer(self, clean_up: Callable[[], None]) -> None:
         self.deferred.append(clean_up)
 
-    def guard(self, path: str, op: Op) -> Location:
-        """A path that no field carries, judged by this call's path rule; closed with the response. Raises `Refusal`."""
+    def guard(self, path: str, op: Op, *, follow: bool = True) -> Location:
+        """A path, judged by this call's path rule; closed with the response. Raises `Refusal`."""
+        place = path
         try:
-            location = self.services.path_guard(self.grant).locate(path, op)
+            if self.grant.strict is not None:
+                place = self._observe(self.grant.strict, path, op, follow)
+            location = self.services.path_guard(self.grant).locate(place, op, follow=follow, cached=self.inline)
         except Refusal:
             self.refused = path
             raise
@@ -49,10 +63,26 @@ class Call:
         self.paths.append(location.path)
         return location
 
+    def _observe(self, strict: Grant, path: str, op: Op, follow: bool) -> str:
+        """Note what the real rule says, and answer the path from the top: it is relative to that rule's directory."""
+        guard = self.services.path_guard(strict)
+        try:
+            guard.locate(path, op, follow=follow, cached=self.inline).close()
+        except Refusal as refusal:
+            self.deny(refusal)
+            self.refused = path
+        return guard.absolute(path)
+
     def require_scope(self, scope: str) -> None:
         """Raises `Refusal` when the caller does not hold it."""
         if not self.grant.identity.can(scope):
-            raise Refusal("missing_scope", f'this needs the scope "{scope}"', scope=scope)
+            self.deny(Refusal("missing_scope", f'this needs the scope "{scope}"', scope=scope))
+
+    def deny(self, refusal: Refusal) -> None:
+        """Refuse, because a rule says so. Under `mode: observe` that is only noted, and the call goes on."""
+        if self.grant.strict is None or refusal.code not in OBSERVED:
+            raise refusal
+        self.would.append(refusal)
 
     def accepts(self, media_type: str) -> bool:
         """True when the caller asked for this representation by name."""

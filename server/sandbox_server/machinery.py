@@ -40,6 +40,7 @@ class Machinery:
             self.processes = ProcessTable(self.confinement.run)
             stack.callback(self.processes.close)
             self.application = self._application(settings, policy)
+            stack.callback(self.terminals.shut_down)
             self._parts = stack.pop_all()
 
     def close(self) -> None:
@@ -69,6 +70,8 @@ class Machinery:
                 Gauge("audit_lines_lost_total", "counter", "Audit lines that were lost.", lambda: self.audit.lost),
             ],
         )
+        self.terminals = services.terminals
+        services.gauges.append(Gauge("terminals", "gauge", "Terminals that are open.", self.terminals.count))
         return Application(
             services,
             Authenticator(policy.tokens, policy.anonymous),

@@ -119,6 +119,7 @@ class SandboxServer:
         while not self._stopping:
             self._sleeper.recv(4096)
         reactor.stop(STOP_GRACE + ANSWER_GRACE)
+        machinery.terminals.retire()
         machinery.processes.retire()
         reacting.join(STOP_GRACE)
         machinery.processes.close()

@@ -100,7 +100,6 @@ class Services:
     def __post_init__(self) -> None:
         self._command_guard = lru_cache(maxsize=256)(self._new_command_guard)
         self.terminals = Terminals(self.processes)
-        self.pty_port: int | None = None  # of the second door to the terminals, once it is open
         self.variables = Variables(self.child_environment)
 
     def path_guard(self, grant: Grant) -> PathGuard:

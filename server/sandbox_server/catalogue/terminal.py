@@ -16,7 +16,8 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("cols", "int", "body", "Columns.", 80),
                      Field("rows", "int", "body", "Rows.", 24),
                      Field("env", "env", "body", "Variables added to the environment.", None),
-                 ), {"max_sessions": 10}, ("shells", "env_deny"), takes_paths=True),
+                     Field("cwd", "path", "body", "Working directory.", None, op="exec"),
+                 ), {"max_sessions": 10, "idle_seconds": 1800}, ("shells", "env_deny"), takes_paths=True),
         Endpoint("pty_list_sessions", "GET", "/pty/sessions", "terminal", "Open terminals.", _USE),
         Endpoint("pty_detail", "GET", "/pty/sessions/{id}", "terminal", "One terminal.", _USE, (_ID,)),
         Endpoint("pty_resize", "POST", "/pty/sessions/{id}/resize", "terminal", "Changes its size.", _USE,
@@ -27,5 +28,10 @@ def endpoints() -> tuple[Endpoint, ...]:
                  )),
         Endpoint("pty_delete_session", "DELETE", "/pty/sessions/{id}", "terminal", "Closes a terminal.", _USE, (_ID,)),
         Endpoint("pty_connect", "WS", "/pty", "terminal", "Attaches to a terminal.", _USE,
+                 (
+                     Field("session_id", "text", "query", "Session id.", ""),
+                     Field("token", "text", "query", "A credential; looked at only when no header carries one.", ""),
+                     Field("takeover", "bool", "query", "Close everybody else's connection to it.", False),
+                 ),
                  streaming=True, virtual=True),
     )  # fmt: skip

@@ -12,6 +12,7 @@ from .git import GIT_HANDLERS
 from .openapi import openapi
 from .process import PROCESS_HANDLERS
 from .system import SYSTEM_HANDLERS
+from .terminal import TERMINAL_HANDLERS
 
 HANDLERS: Mapping[str, Callable[..., Response]] = {
     "health": core.health,
@@ -22,5 +23,6 @@ HANDLERS: Mapping[str, Callable[..., Response]] = {
     **FILE_HANDLERS,
     **PROCESS_HANDLERS,
     **SYSTEM_HANDLERS,
+    **TERMINAL_HANDLERS,
     **GIT_HANDLERS,
 }
