@@ -9,7 +9,7 @@ from .. import streams
 from ..call import Call
 from ..guards.commands import Command
 from ..guards.paths import Location
-from ..messages import FRAMES_TYPE, SSE_TYPE, Refusal, Response, json_response
+from ..messages import FRAMES_TYPE, SSE_TYPE, Refusal, Response, Wait, json_response
 from ..process.ring import NAMES, STDERR, STDOUT
 from ..process.run import Run
 from .digests import Digests
@@ -80,7 +80,7 @@ def shell_stream(
     return stream_response(SSE_TYPE, _events(run, Budget(limit)))
 
 
-def stream_response(media_type: str, body: Iterator[bytes]) -> Response:
+def stream_response(media_type: str, body: Iterator[bytes | Wait]) -> Response:
     """An answer that nobody on the way shall store."""
     return Response(200, body, [("Content-Type", media_type), ("Cache-Control", "no-store")])
 
@@ -104,11 +104,15 @@ def _ending(run: Run) -> dict[str, int | None]:
     return {"exit_code": run.exit.code, "signal": run.exit.signal}
 
 
-def _frames(run: Run, limit: int | None, digests: Digests) -> Iterator[bytes]:
+def _frames(run: Run, limit: int | None, digests: Digests) -> Iterator[bytes | Wait]:
     counts = {STDOUT: 0, STDERR: 0}
     try:
         yield streams.record("start", id=run.child.id, pid=run.child.pid, stdout=0, stderr=0)
-        for stream, data in run.pieces(HEARTBEAT):
+        for step in run.steps(HEARTBEAT):
+            if isinstance(step, Wait):
+                yield step
+                continue
+            stream, data = step
             if not stream:
                 yield streams.record("heartbeat")
                 continue
@@ -130,11 +134,15 @@ def _frames(run: Run, limit: int | None, digests: Digests) -> Iterator[bytes]:
         run.close()
 
 
-def _events(run: Run, budget: Budget) -> Iterator[bytes]:
+def _events(run: Run, budget: Budget) -> Iterator[bytes | Wait]:
     lines = {stream: LineEvents(name, budget) for stream, name in NAMES.items()}
     try:
         yield _COMMENT
-        for stream, data in run.pieces(HEARTBEAT):
+        for step in run.steps(HEARTBEAT):
+            if isinstance(step, Wait):
+                yield step
+                continue
+            stream, data = step
             block = lines[stream].feed(data) if stream else _COMMENT
             if block:
                 yield block

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import select
 import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
-from ..messages import Aborted, Peer
+from ..messages import Aborted, Peer, Wait
 
 _GONE = select.POLLHUP | select.POLLERR
 _ENDING = getattr(select, "POLLRDHUP", 0) | _GONE
 #: No event tells when a caller leaves who has ended its own side before; so it is looked after, in seconds.
 _FIRST_LOOK, _RARELY = 0.02, 1.0
+
+Item = TypeVar("Item")
 
 
 class Caller:
@@ -48,3 +52,21 @@ class Caller:
         self._poll.modify(self._descriptor, _GONE)
         self._look_at = time.monotonic() + self._pause
         self._pause = min(self._pause * 2, _RARELY)
+
+
+def attended(items: Iterable[Item | Wait], peer: Peer) -> Iterator[Item]:
+    """All but the waits, which this thread does; `Aborted` once the peer has gone."""
+    for item in items:
+        if not isinstance(item, Wait):
+            yield item
+            continue
+        poll = select.poll()
+        for descriptor in item.descriptors:
+            poll.register(descriptor, select.POLLIN)
+        caller = Caller(peer, poll)
+        while (left := item.until - time.monotonic()) > 0 and not caller.poll(_milliseconds(left)):
+            pass
+
+
+def _milliseconds(seconds: float) -> float | None:
+    return None if seconds == math.inf else seconds * 1000

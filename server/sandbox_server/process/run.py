@@ -6,14 +6,15 @@ memory stays flat. When the asker vanishes, the command is stopped.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import time
 from collections.abc import Iterator
 
-from ..messages import Peer
+from ..messages import Peer, Wait
 from .background import HELD_AFTER
-from .caller import Caller
+from .caller import attended
 from .children import Child, Exit
 from .pipes import READ_BYTES, Drains, waiting
 from .ring import STDERR, STDOUT
@@ -41,19 +42,23 @@ class Run:
         # Not a deadline of our loop: a reader who has stopped reading must not prolong the command's life.
         self._timer: Timer = supervisor.after(timeout, self._expire)
 
-    def pieces(self, silence: float | None = None) -> Iterator[tuple[int, bytes]]:
-        """(stream, bytes) until the command has ended; `SILENCE` after so many quiet seconds. `Aborted` without peer.
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """`steps` for a caller who waits here; `Aborted` once nobody is left to read an answer."""
+        return attended(self.steps(), self._peer)
+
+    def steps(self, silence: float = math.inf) -> Iterator[tuple[int, bytes] | Wait]:
+        """(stream, bytes) until the command has ended; `Wait` while there is nothing, `SILENCE` after quiet seconds.
 
         Ends with `exit` set: after the last byte of every pipe, or, when something that the command left behind
         holds a pipe open, shortly after the command's own end, with `held`.
         """
         poll = select.poll()
-        for descriptor in (*self._open, self.child.exit_descriptor):
+        for descriptor in self._watched():
             poll.register(descriptor, select.POLLIN)
-        caller = Caller(self._peer, poll)
         heard = time.monotonic()
         while self._open or self.exit is None:
-            for descriptor, _ in caller.poll(self._patience(silence, heard)):
+            ready = poll.poll(0)
+            for descriptor, _ in ready:
                 if (data := self._receive(descriptor, poll)) is not None:
                     yield self._open[descriptor], data
                     heard = time.monotonic()
@@ -61,9 +66,11 @@ class Run:
             if self.exit is not None and now - self._ended_at >= HELD_AFTER and self._somebody_holds(poll):
                 self.held = True
                 break
-            if silence is not None and now - heard >= silence:
+            if now - heard >= silence:
                 yield SILENCE
                 heard = now
+            if not ready:
+                yield Wait(self._watched(), self._until(heard + silence))
         if self.child.cause == "timeout":
             self.child.kill()  # returns when nobody of the family is left
 
@@ -104,14 +111,11 @@ class Run:
         os.close(descriptor)
         return None
 
-    def _patience(self, silence: float | None, heard: float) -> float | None:
-        """Milliseconds to poll."""
-        waits = []
-        if silence is not None:
-            waits.append(heard + silence)
-        if self.exit is not None:
-            waits.append(self._ended_at + HELD_AFTER)
-        return max(0.0, min(waits) - time.monotonic()) * 1000 + 1 if waits else None
+    def _watched(self) -> tuple[int, ...]:
+        return (*self._open, self.child.exit_descriptor) if self.exit is None else tuple(self._open)
+
+    def _until(self, silent: float) -> float:
+        return silent if self.exit is None else min(silent, self._ended_at + HELD_AFTER)
 
     def _somebody_holds(self, poll: select.poll) -> bool:
         """All that the command wrote is told, and a pipe that is still open has a writer."""

@@ -8,7 +8,7 @@ import select
 import shlex
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +19,8 @@ from sandbox_server.call import Call
 from sandbox_server.catalogue import builtin
 from sandbox_server.guards.commands import Command
 from sandbox_server.handlers.process import PROCESS_HANDLERS
-from sandbox_server.messages import FRAMES_TYPE, Headers, Request, Response
+from sandbox_server.messages import FRAMES_TYPE, Headers, Request, Response, Wait
+from sandbox_server.process.caller import attended
 from sandbox_server.process.table import ProcessTable
 from sandbox_server.services import Services
 
@@ -108,6 +109,7 @@ class Bench:
             processes=self.table,
             base_environment=lambda grant: {"PATH": os.defpath + ":/usr/local/bin", "BASE": "yes"},
             default_cwd=lambda grant: Directory(str(self.root)),
+            scope=lambda grant: None,
         )
         call = Call(request, grant, cast(Services, services))
         self.calls.append(call)
@@ -122,12 +124,15 @@ class Bench:
         values = {field.name: field.default for field in CATALOGUE[endpoint].fields} | dict(fields or {})
         if isinstance(values.get("command"), str):
             values["command"] = command(values["command"])
-        return PROCESS_HANDLERS[endpoint](self.call(endpoint, **how), **values)
+        call = self.call(endpoint, **how)
+        response = PROCESS_HANDLERS[endpoint](call, **values)
+        if isinstance(response.body, Generator):
+            response.body = _served(response.body, cast(Peer, call.request.peer))
+        return response
 
     def json(self, endpoint: str, fields: Mapping[str, Any] | None = None, /, **how: Any) -> Any:
-        response = self.ask(endpoint, fields, **how)
-        assert isinstance(response.body, bytes)
-        return json.loads(response.body)
+        body = self.ask(endpoint, fields, **how).body
+        return json.loads(body if isinstance(body, bytes) else b"".join(cast(Iterator[bytes], body)))
 
     def events(self, text: str, /, **how: Any) -> list[tuple[str, Any]]:
         """`shell_stream` as server-sent events, to the end."""
@@ -164,6 +169,14 @@ def command(text: str) -> Command:
 def chunks(response: Response) -> Iterator[bytes]:
     assert not isinstance(response.body, bytes)
     return cast(Iterator[bytes], iter(cast(Any, response.body)))
+
+
+def _served(body: Generator[bytes | Wait, None, None], peer: Peer) -> Iterator[bytes]:
+    """What the socket side does: waits, and closes the body when the peer has gone."""
+    try:
+        yield from attended(body, peer)
+    finally:
+        body.close()
 
 
 def sse(data: bytes) -> list[tuple[str, Any]]:

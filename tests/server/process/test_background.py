@@ -419,7 +419,7 @@ def test_waiting_ends_when_the_client_goes_away(bench: Bench) -> None:
     started, peer = bench.start("sleep 60"), bench.peer()
     peer.vanish()
     with pytest.raises(Aborted):
-        bench.ask("process_output", {"pid": started["id"], "wait": 30}, peer=peer)
+        bench.json("process_output", {"pid": started["id"], "wait": 30}, peer=peer)
     assert alive(started["pid"])
 
 
