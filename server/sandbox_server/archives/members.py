@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 
 PIECE = 256 << 10  # bytes of content in memory at a time
 
+Kind = Literal["file", "directory", "link", "hardlink"]
+
 
 class Source(NamedTuple):
     """What is packed. Whoever hands it out owns the descriptor, and closes it afterwards."""
@@ -24,7 +26,7 @@ class Entry(NamedTuple):
     """What an archive says of one member."""
 
     name: str  # relative, without "." and ".."; "" is the archive's own top
-    kind: Literal["file", "directory", "link", "hardlink"]
+    kind: Kind
     mode: int
     mtime: float
     size: int = 0

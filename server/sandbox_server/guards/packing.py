@@ -55,7 +55,7 @@ def sources(location: Location, name: str, *, directories: bool, links: bool) ->
 def _entries(top: Location, below: str, links: bool) -> Iterator[tuple[Source, str]]:
     """The visible entries of one directory, files opened, each with its name there."""
     try:
-        directory = top.below(below) if below else top
+        directory = top.deeper(below) if below else top
     except (Refusal, OSError) as reason:
         if isinstance(reason, OSError) and reason.errno not in _PASSED_OVER:
             raise

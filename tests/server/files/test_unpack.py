@@ -9,7 +9,6 @@ import socket
 import stat
 import struct
 import tarfile
-import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -20,7 +19,7 @@ import pytest
 
 from tests.server.files.conftest import Files
 from tests.support.server import Reply, running_server
-from tests.support.waiting import wait_until
+from tests.support.waiting import eventually
 
 TAR, GZ, ZIP = "application/x-tar", "application/gzip", "application/zip"
 Member = tuple[str, bytes] | tarfile.TarInfo
@@ -68,7 +67,7 @@ def found(top: Path) -> dict[str, bytes | str | None]:
 
 def refused(reply: Reply, files: Files, code: str = "bad_archive") -> None:
     assert reply.json()["code"] == code
-    assert reply.status < 500
+    assert reply.status < 500 or code == "no_space"
     assert found(files.base) == {}
 
 
@@ -406,9 +405,8 @@ def test_a_caller_that_leaves_in_the_middle_leaves_nothing_behind(files: Files) 
     with socket.create_connection(("127.0.0.1", files.server.port)) as connection:
         head = f"POST /files/unpack?path=t HTTP/1.1\r\nHost: localhost\r\nContent-Type: {TAR}\r\n"
         connection.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data[: 2 << 20])
-        wait_until(lambda: (files.base / "t").exists())
-        time.sleep(0.05)
-    wait_until(lambda: not (files.base / "t").exists())
+        eventually(lambda: (files.base / "t").exists())
+    eventually(lambda: not (files.base / "t").exists())
     assert found(files.base) == {}
 
 
@@ -417,7 +415,7 @@ def test_nothing_of_an_unfinished_archive_can_be_seen(files: Files) -> None:
     with socket.create_connection(("127.0.0.1", files.server.port)) as connection:
         head = f"POST /files/unpack?path=t HTTP/1.1\r\nHost: localhost\r\nContent-Type: {TAR}\r\n"
         connection.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data[:600_000])
-        wait_until(lambda: len(found(files.base)) > 2)
+        eventually(lambda: len(found(files.base)) > 2)
         assert files.list("t", recursive="true").json()["entries"] == []
         connection.sendall(data[600_000:])
         assert b" 200 " in connection.recv(100)
