@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.support.repositories import as_told
 from tests.support.server import Reply, ServerProcess
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
@@ -105,6 +106,8 @@ def replay(vector: Vector, server: ServerProcess, tmp: Path) -> Reply:
     """Prepare the directory, send the prelude, then the request itself."""
     facts = filled(dict(vector.facts), tmp)
     lay_out(tmp, facts.get("setup", []))
+    if "setup_shell" in facts:
+        as_told(tmp / "base" / "repo", facts["setup_shell"])
     saved: dict[str, str] = {}
     for step in facts.get("prelude", []):
         reply = _send(server, step, saved)
@@ -170,7 +173,9 @@ def events(body: bytes) -> Iterator[tuple[str, Any]]:
 def compare(expected: Any, actual: Any, where: str, unordered: frozenset[str]) -> list[str]:
     """Differences between an expectation, which may hold placeholders, and a value."""
     match expected:
-        case str() if expected.startswith("<") and expected.endswith(">") and " " not in expected.split(":")[0]:
+        case str() if (
+            expected.startswith("<") and expected.endswith(">") and " " not in re.split(":| of ", expected)[0]
+        ):
             return [] if _is(expected, actual) else [f"{where}: {actual!r} is no {expected}"]
         case dict():
             if not isinstance(actual, dict):
@@ -210,7 +215,7 @@ def _compare_unordered(expected: list[Any], actual: list[Any], where: str) -> li
 
 
 def _is(placeholder: str, value: Any) -> bool:
-    kind = placeholder.strip("<>").split(":")[0].rstrip("…")
+    kind = re.split(":| of ", placeholder.strip("<>"))[0].rstrip("…")
     match kind:
         case "str":
             return isinstance(value, str)

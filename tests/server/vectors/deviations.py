@@ -26,6 +26,7 @@ DEVIATIONS: dict[str, str] = {
     "audit:server_error_counts_as_denied": NOT_FOUND,
     "audit:unrouted_not_audited": "requests that reach no endpoint are audited too",
     "auth:allow_anonymous_default_scopes_are_wildcard": ANONYMOUS,
+    "commands:run_percent_encoded_name_404": "the name is decoded once, since clients encode it",
     "core:capabilities_endpoints_files_watch": LATER,
     "core:capabilities_endpoints_pty_connect": LATER,
     "core:capabilities_env_groups": MORE_ENDPOINTS,
@@ -39,6 +40,8 @@ DEVIATIONS: dict[str, str] = {
     "core:unknown_route_404_before_auth": "strangers do not learn which paths exist",
     "core:unsupported_method_501": "a wrong method is 405 with Allow, in JSON",
     "core:wrong_method_is_404_not_405": "a wrong method is 405 with Allow, in JSON",
+    "devtools:git_status_no_commits": "the branch has its name before the first commit too, and paths are not quoted",
+    "devtools:git_status_rename": "a renamed file goes by its new path; `old_path` tells the old one",
     "files:body_array_nonempty_500": NO_INPUT_500,
     "files:body_content_type_not_checked": CONTENT_TYPE,
     "files:body_null_closes_without_response": NO_INPUT_500,
@@ -125,6 +128,7 @@ OURS: dict[str, dict[str, Any]] = {
     "core:capabilities_endpoints_pty_connect": {
         "status": 200, "response_json": {"endpoints": {"pty_connect": _NOT_YET}},
     },
+    "commands:run_percent_encoded_name_404": {"status": 200, "response_json": {"result": "spaced"}},
     "core:capabilities_env_groups": _counted({}, _ANYONE, []),
     "core:capabilities_legacy_token_env": _counted(_OPT_IN_OFF, {"id": "server", "scopes": ["*"]}, ["<str>"]),
     "core:capabilities_preset_transfer_only": _counted(
@@ -145,6 +149,17 @@ OURS: dict[str, dict[str, Any]] = {
     },
     "core:wrong_method_is_404_not_405": {
         **_refused(405, "ValueError", "method_not_allowed"), "response_headers": {"allow": "GET, HEAD"},
+    },
+    "devtools:git_status_no_commits": {
+        "status": 200,
+        "response_json": {"branch": "main", "clean": False, "files": [{"path": "a b.txt", "status": "untracked"}]},
+    },
+    "devtools:git_status_rename": {
+        "status": 200,
+        "response_json": {
+            "branch": "main", "clean": False,
+            "files": [{"path": "g.txt", "status": "renamed", "old_path": "f.txt"}],
+        },
     },
     "files:body_array_nonempty_500": _refused(400, "ValueError", "bad_body"),
     "files:body_content_type_not_checked": _refused(415, "ValueError", "unsupported_media_type"),

@@ -15,7 +15,12 @@ from tests.server.vectors.deviations import DEVIATIONS, OURS
 from tests.support.server import SYSTEM_PATH, NotStarted, Reply, ServerProcess, start_server
 from tests.support.vectors import Vector, compare, differences, filled, lay_out, load, replay
 
-FILES = ("core", "auth", "files", "process", "limits", "limits_concurrency", "audit")
+ROOT = Path(__file__).resolve().parents[3]
+FILES = (
+    "core", "auth", "files", "process", "limits", "limits_concurrency", "audit", "system", "commands", "devtools",
+)  # fmt: skip
+#: What the recorded exchanges call "the sample commands".
+SAMPLE_COMMANDS = ROOT / "tests" / "support" / "sample_commands.py"
 #: Answered before the handler is asked, so also by endpoints that have none yet.
 BEFORE_THE_HANDLER = {"unauthorized", "ambiguous_credentials", "endpoint_disabled", "missing_scope", "rate_limited"}
 
@@ -40,9 +45,9 @@ def is_timed(vector: Vector) -> bool:
 
 def server_key(vector: Vector) -> str:
     """Vectors with the same key may share a server: same policy and environment, and no counters between them."""
-    text = json.dumps([vector.policy, vector.environ], sort_keys=True)
+    text = json.dumps([vector.policy, vector.environ, "commands" in vector.facts], sort_keys=True)
     counted = any(word in text for word in ("rate_per_minute", "max_concurrency", "max_processes"))
-    whole_table = vector.facts["request"]["path"] == "/process/list"
+    whole_table = vector.facts["request"]["path"] in ("/process/list", "/env")
     return text + (vector.name if counted or whole_table else "")
 
 
@@ -81,7 +86,12 @@ class Servers:
                 **vector.environ,
             }
             self._server = start_server(
-                tmp / "base", state, policy=policy, environ=environ, allow_anonymous=not _has_identities(vector)
+                tmp / "base",
+                state,
+                policy=policy,
+                environ=environ,
+                allow_anonymous=not _has_identities(vector),
+                arguments=["--commands", str(SAMPLE_COMMANDS)] if "commands" in vector.facts else [],
             )
         return self._server, self._tmp
 
@@ -156,6 +166,6 @@ def test_deviations_name_vectors_and_say_what_is_answered_instead() -> None:
 def test_only_endpoints_without_a_handler_wait_for_later() -> None:
     waiting = {endpoint_of(vector) for vector in ALL if is_later(vector)}
     assert waiting == {
-        "code_run", "files_search", "files_watch", "list_commands", "ports",
+        "code_run", "files_search", "files_watch",
         "pty_create_session",
     }  # fmt: skip
