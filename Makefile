@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin/
 READY := .venv/.ready
 
-.PHONY: demo lab test check unit tutorials versions bench generate clean
+.PHONY: demo lab test check unit tutorials versions bench autobahn generate clean
 
 demo: $(READY)    ## start a sandbox and execute the quickstart notebook for real
 	$(BIN)python scripts/demo.py
@@ -43,6 +43,9 @@ versions: $(READY) ## the server's tests on the lowest and the highest Python of
 
 bench: $(READY)   ## our server beside its peers (BENCH="-w upload -c ours,nginx" narrows it)
 	$(BIN)python tests/benchmarks/run.py $(BENCH)
+
+autobahn: $(READY) ## the WebSocket judged by the Autobahn suite, which needs Python 2.7 (PYTHON27=PATH names one)
+	$(BIN)python scripts/autobahn.py
 
 generate: $(READY) ## rewrite the generated files
 	$(BIN)python scripts/generate.py

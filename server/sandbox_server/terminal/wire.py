@@ -177,7 +177,7 @@ class Wire:
                     events.append(event)
         except Violation as violation:
             self._answered = True
-            self.close(violation.code, violation.reason, at_once=True)
+            self.close(violation.code, violation.reason)
         return events
 
     def _answer(self, ping: bytes) -> None:
