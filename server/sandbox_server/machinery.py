@@ -37,10 +37,11 @@ class Machinery:
             stack.callback(self.uploads.close)
             self.audit = _audit_log(settings.audit_file, settings.audit_max_bytes)
             stack.callback(self.audit.close)
-            self.processes = ProcessTable(self.confinement.run)
+            self.processes = ProcessTable(self.confinement.run, open_files=settings.open_files)
             stack.callback(self.processes.close)
             self.application = self._application(settings, policy)
             stack.callback(self.terminals.shut_down)
+            stack.callback(self.watches.close)
             self._parts = stack.pop_all()
 
     def close(self) -> None:
@@ -71,6 +72,7 @@ class Machinery:
             ],
         )
         self.terminals = services.terminals
+        self.watches = services.watches
         services.gauges.append(Gauge("terminals", "gauge", "Terminals that are open.", self.terminals.count))
         return Application(
             services,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from .access import Grant, Identity, Scope
 from .catalogue import Catalogue, Endpoint
 from .confinement import Confinement
+from .contexts.table import ContextTable
 from .counters import Counters
 from .custom.calls import Abandoned
 from .custom.commands import CommandRegistry
@@ -18,8 +19,9 @@ from .guards.environment import EnvGuard
 from .guards.paths import Location, PathGuard, PathGuards
 from .guards.uploads import Uploads
 from .process.table import ProcessTable
-from .terminal.table import Terminals
 from .system.variables import Variables
+from .terminal.table import Terminals
+from .watching.watches import Watches
 
 #: Where programs are looked up: fixed, and outside every writable root.
 PROGRAM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -100,7 +102,9 @@ class Services:
     def __post_init__(self) -> None:
         self._command_guard = lru_cache(maxsize=256)(self._new_command_guard)
         self.terminals = Terminals(self.processes)
+        self.contexts = ContextTable(self.processes)
         self.variables = Variables(self.child_environment)
+        self.watches = Watches()
 
     def path_guard(self, grant: Grant) -> PathGuard:
         return self.path_guards.of(grant.paths)
