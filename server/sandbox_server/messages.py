@@ -230,6 +230,8 @@ REFUSALS: dict[str, Reason] = {
     "timeout": Reason(408, "TimeoutError", "the work took longer than allowed"),
     "file_exists": Reason(409, "FileExistsError", "the target exists"),
     "conflict": Reason(409, "ConflictError", "the target is in a state that forbids this"),
+    "not_text": Reason(409, "ValueError", "the file is not UTF-8 text"),
+    "edit_mismatch": Reason(409, "ConflictError", "what an edit replaces is not there, or there more than once"),
     "precondition_failed": Reason(412, "ConflictError", "the file is not the expected version"),
     "payload_too_large": Reason(413, "ValueError", "more bytes than the limit"),
     "target_too_long": Reason(414, "ValueError", "the request target is too long"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ..messages import Response
 from . import core
+from .code import CODE_HANDLERS
 from .commands import COMMAND_HANDLERS
 from .files import FILE_HANDLERS
 from .git import GIT_HANDLERS
@@ -19,6 +20,7 @@ HANDLERS: Mapping[str, Callable[..., Response]] = {
     "capabilities": core.capabilities,
     "capabilities_check": core.capabilities_check,
     "openapi": openapi,
+    **CODE_HANDLERS,
     **COMMAND_HANDLERS,
     **FILE_HANDLERS,
     **PROCESS_HANDLERS,

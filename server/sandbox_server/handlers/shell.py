@@ -41,7 +41,7 @@ def shell(
             captured[stream].add(data)
     finally:
         run.close()
-    output, flags = _told(captured, run)
+    output, flags = told(captured, run)
     if run.child.cause == "timeout":
         raise Refusal(
             "timeout",
@@ -76,7 +76,7 @@ def shell_stream(
     call.defer(run.close)
     limit = call.grant.size("max_output_bytes")
     if framed:
-        return stream_response(FRAMES_TYPE, _frames(run, limit, Digests(wanted=digest)))
+        return stream_response(FRAMES_TYPE, output_frames(run, limit, Digests(wanted=digest)))
     return stream_response(SSE_TYPE, _events(run, Budget(limit)))
 
 
@@ -85,7 +85,7 @@ def stream_response(media_type: str, body: Iterator[bytes | Wait]) -> Response:
     return Response(200, body, [("Content-Type", media_type), ("Cache-Control", "no-store")])
 
 
-def _told(captured: Mapping[int, Captured], run: Run) -> tuple[dict[str, Any], dict[str, bool]]:
+def told(captured: Mapping[int, Captured], run: Run) -> tuple[dict[str, Any], dict[str, bool]]:
     """The output as text, and what must be said about it."""
     output, flags = {}, {}
     for stream, part in captured.items():
@@ -104,7 +104,7 @@ def _ending(run: Run) -> dict[str, int | None]:
     return {"exit_code": run.exit.code, "signal": run.exit.signal}
 
 
-def _frames(run: Run, limit: int | None, digests: Digests) -> Iterator[bytes | Wait]:
+def output_frames(run: Run, limit: int | None, digests: Digests) -> Iterator[bytes | Wait]:
     counts = {STDOUT: 0, STDERR: 0}
     try:
         yield streams.record("start", id=run.child.id, pid=run.child.pid, stdout=0, stderr=0)
