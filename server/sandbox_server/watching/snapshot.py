@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
@@ -81,7 +82,7 @@ class Snapshot:
                 continue
             try:
                 self._listener.entered(directory, descriptor)
-                known = self.directories[directory] = self._read(directory, descriptor, _names(descriptor))
+                known = self.directories[directory] = self._read(directory, descriptor, None)
             finally:
                 os.close(descriptor)
             self._size += len(known)
@@ -103,11 +104,10 @@ class Snapshot:
         except OSError:
             return  # its parent knows
         try:
-            names = set(known).union(_names(descriptor)) if touched is None else set(touched)
-            seen = self._read(path, descriptor, names)
+            seen = self._read(path, descriptor, touched)
         finally:
             os.close(descriptor)
-        for name in names:
+        for name in {*known, *seen} if touched is None else touched:
             self._compare(path, name, known.get(name), seen.get(name), bool(touched and touched[name]), news)
 
     def leave(self, path: str) -> dict[str, Entry]:
@@ -152,13 +152,12 @@ class Snapshot:
             if now.is_dir and self._recursive:
                 self.enter(path, news)
 
-    def _read(self, path: str, descriptor: int, names: Iterable[str]) -> dict[str, Entry]:
+    def _read(self, path: str, descriptor: int, names: Iterable[str] | None) -> dict[str, Entry]:
+        """Those of the names that are there and may be seen, of all (None)."""
         found: dict[str, Entry] = {}
-        try:
-            for name, facts, _ in self._below.visible(path, descriptor, names):
+        with suppress(OSError):  # a directory whose entries may be named, but not looked at, or not even that
+            for name, facts, _ in self._below.visible(path, descriptor, _names(descriptor) if names is None else names):
                 found[name] = _entry(facts)
-        except OSError:
-            pass  # a directory whose entries may be named, but not looked at
         return found
 
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from ..guards.below import Below
 from . import inotify
@@ -49,10 +50,8 @@ class Tree:
         self._polled: set[str] = set()
         self._queue: Inotify | None = None
         self._snapshot = Snapshot(below, recursive, self)
-        try:
+        with suppress(OSError):  # no such system, or no more of them for this user: polling is left
             self._queue = Inotify()
-        except OSError:
-            pass  # no such system, or no more of them for this user: polling is left
         try:
             self._identity = self._look_at_top()
             self._snapshot.enter("")
@@ -106,6 +105,8 @@ class Tree:
                 self._plan_poll(time.monotonic() - now)
             elif self._dirty and (at_once or now >= self._flush_at):
                 self._flush()
+            if bool(self._polled) != (self._poll_at < math.inf):
+                self._plan_poll(0.0)
             if at_once and self.ended is None:
                 self._check_top()
             if self.last != before or self.ended is not None:
@@ -134,10 +135,8 @@ class Tree:
             except OSError:
                 pass  # no more watches for this user
             else:
-                if watch not in self._paths:  # else it is the same directory in a second place, as a bind mount makes
-                    self._paths[watch] = path
-                    self._watches[path] = watch
-                    return
+                self._assign(watch, path)
+                return
         self._polled.add(path)
 
     def left(self, path: str) -> None:
@@ -148,6 +147,15 @@ class Tree:
             self._paths.pop(watch, None)
             if self._queue is not None:
                 self._queue.remove(watch)
+
+    def _assign(self, watch: int, path: str) -> None:
+        other = self._paths.get(watch)
+        if other is not None and other != path:
+            # One directory in two places: it was moved, and will be found gone there; or it is a bind mount.
+            del self._watches[other]
+            self._polled.add(other)
+        self._paths[watch] = path
+        self._watches[path] = watch
 
     def _take_notices(self) -> None:
         for _ in range(_READS):

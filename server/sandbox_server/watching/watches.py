@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from ..access import PathRule
@@ -69,7 +70,7 @@ class Reader:
         return self._tree.due
 
     def read(self) -> tuple[str | None, list[tuple[Change, str]]]:
-        """The changes since the last call, each with the cursor behind it; first, when some are lost, where they end."""
+        """The changes since the last call, each with the cursor behind it; first where a gap ends, if some are lost."""
         self._wake.clear()
         self._tree.advance()
         first, found = self._tree.since(self._position)
@@ -116,7 +117,7 @@ class Watches:
                 shared.tree.hasten(interval)
                 shared.tree.advance(at_once=True)  # whoever begins now hears nothing of what was before
                 if shared.tree.ended is None:
-                    return Reader(shared.tree, cursor, lambda: self._leave(subject, shared))
+                    return Reader(shared.tree, cursor, partial(self._leave, subject, shared))
             except BaseException:
                 self._leave(subject, shared)
                 raise
