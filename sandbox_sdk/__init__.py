@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._archive_calls import Unpacked
     from ._async.api import (
         AsyncCapabilities,
         AsyncCode,
@@ -96,7 +97,7 @@ if TYPE_CHECKING:
 
 #: Where public names live; what needs no HTTP library comes first.
 _MODULES = (
-    *("_errors", "sandbox.errors", "_models", "_reports", "_capabilities", "sandbox.local_sandbox"),
+    *("_errors", "sandbox.errors", "_models", "_reports", "_archive_calls", "_capabilities", "sandbox.local_sandbox"),
     *("_sync.api", "_async.api"),
 )
 
@@ -172,6 +173,7 @@ __all__ = [
     "SystemInfo",
     "SystemMetrics",
     "TransferError",
+    "Unpacked",
     "__version__",
 ]
 

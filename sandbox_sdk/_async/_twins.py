@@ -10,6 +10,8 @@ from ..sandbox.policies import DEFAULT_PRESET
 from ..transfer.options import READ_LIMIT
 
 if TYPE_CHECKING:
+    from .._archive_calls import ArchiveFormat
+    from .._archive_calls import Unpacked
     from .._models import CommandResult
     from .._models import Decision
     from .._models import FileEntry
@@ -265,6 +267,42 @@ class AsyncFilesTwins:
             dst,
             progress=progress,
             verify=verify,
+        )
+
+    def archive_sync(
+        self,
+        paths: str | Sequence[str],
+        dst: str | os.PathLike[str],
+        *,
+        format: ArchiveFormat = "tar.gz",
+        level: int | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Receipt:
+        """Pack files and directories of the sandbox into one local archive, streamed as it is read."""
+        return self._twin.archive(
+            paths,
+            dst,
+            format=format,
+            level=level,
+            progress=progress,
+        )
+
+    def unpack_sync(
+        self,
+        src: str | os.PathLike[str] | Data,
+        dst: str = ".",
+        *,
+        format: ArchiveFormat | None = None,
+        overwrite: bool = True,
+        progress: ProgressCallback | None = None,
+    ) -> Unpacked:
+        """Unpack a local archive (a path, bytes, a binary file object) into a directory of the sandbox."""
+        return self._twin.unpack(
+            src,
+            dst,
+            format=format,
+            overwrite=overwrite,
+            progress=progress,
         )
 
     def read_sync(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Sequence
 from typing import Any
 
 from .. import _calls as calls
 from .._acompat import acallback, arun_blocking
+from .._archive_calls import ArchiveFormat, Unpacked
 from .._errors import NotFoundError, NotTextError
 from .._models import FileEntry, FileInfo, Receipt, SearchHit
 from .._public import public
@@ -23,6 +24,7 @@ from ..transfer.source import (
     spooled,  # async only
 )
 from ._twins import AsyncFilesTwins  # async only
+from .archives import AsyncArchives
 from .connection import AsyncConnection
 from .transfers import AsyncTransfers
 from .trees import AsyncTrees
@@ -35,6 +37,7 @@ class AsyncFiles(AsyncFilesTwins):
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
         self._transfers = AsyncTransfers(connection)
+        self._archives = AsyncArchives(connection)
 
     @property
     def _twin(self) -> Files:  # async only
@@ -177,6 +180,53 @@ class AsyncFiles(AsyncFilesTwins):
         report.finish()
         return receipt
 
+    async def archive(
+        self,
+        paths: str | Sequence[str],
+        dst: str | os.PathLike[str],
+        *,
+        format: ArchiveFormat = "tar.gz",
+        level: int | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Receipt:
+        """Pack files and directories of the sandbox into one local archive, streamed as it is read.
+
+        What the policy hides, and links that lead out of what it allows, are left out. A local file stays as it was
+        until all of the archive is here. `level` is 0 (none) to 9. `progress` is told the bytes so far, as done and in all.
+
+        Raises `NotFoundError` and `PolicyDeniedError` when one of the paths is not there, or not allowed, and
+        `SandboxConnectionError` when the archive broke off.
+        """
+        report = Progress(acallback(progress))
+        wanted = [paths] if isinstance(paths, str) else list(paths)
+        receipt = await self._archives.pack(wanted, os.fspath(dst), format, level, report)
+        report.finish()
+        return receipt
+
+    async def unpack(
+        self,
+        src: str | os.PathLike[str] | Data,
+        dst: str = ".",
+        *,
+        format: ArchiveFormat | None = None,
+        overwrite: bool = True,
+        progress: ProgressCallback | None = None,
+    ) -> Unpacked:
+        """Unpack a local archive (a path, bytes, a binary file object) into a directory of the sandbox.
+
+        All of it, or nothing: members that lead elsewhere, or that the policy denies, refuse the whole archive.
+        `format` is told by the first bytes when nobody says. `overwrite=False` refuses to replace a file.
+
+        Raises `ConflictError`, `PolicyDeniedError`, `PayloadTooLargeError` and `NoSpaceError` as the server refuses
+        it, and `ServerAPIError` with the code ``bad_archive`` for an archive that is damaged or leads elsewhere.
+        """
+        report = Progress(acallback(progress))
+        with await arun_blocking(lambda: _archive_source(src)) as source:
+            report.total = source.size
+            unpacked = await self._archives.unpack(source, dst, format, overwrite, report)
+        report.finish()
+        return unpacked
+
     async def read(self, path: str, *, limit: int | None = READ_LIMIT) -> bytes:
         """A whole file as bytes.
 
@@ -196,3 +246,7 @@ class AsyncFiles(AsyncFilesTwins):
                 f'"{path}" is not {encoding} text: byte {error.start} does not fit',
                 hint="read() it as bytes, or pass another encoding= or errors='replace'",
             ) from None
+
+
+def _archive_source(src: Any) -> Source:
+    return sources.of_path(os.fspath(src)) if isinstance(src, (str, os.PathLike)) else sources.of_data(src)
