@@ -117,6 +117,13 @@ def replay(vector: Vector, server: ServerProcess, tmp: Path) -> Reply:
                 value = value[key]
             saved[variable] = str(value)
         time.sleep(step.get("sleep", 0))
+    if "timeline" in facts:
+        changing = threading.Thread(target=_change, args=(tmp, facts["timeline"]))
+        changing.start()
+        try:
+            return _send(server, facts["request"], saved)
+        finally:
+            changing.join()
     if "background" not in facts:
         return _send(server, facts["request"], saved)
     background = threading.Thread(target=_send, args=(server, facts["background"], saved))
@@ -126,6 +133,19 @@ def replay(vector: Vector, server: ServerProcess, tmp: Path) -> Reply:
         return _send(server, facts["request"], saved)
     finally:
         background.join()
+
+
+def _change(tmp: Path, timeline: list[dict[str, Any]]) -> None:
+    """Make each change of a timeline so many seconds from now."""
+    began = time.monotonic()
+    for step in timeline:
+        time.sleep(max(0.0, began + step["at_s"] - time.monotonic()))
+        if "write" in step:
+            (tmp / step["write"]).write_text(step["text"])
+        elif "unlink" in step:
+            (tmp / step["unlink"]).unlink()
+        else:
+            (tmp / step["mkdir"]).mkdir()
 
 
 def _send(server: ServerProcess, request: Mapping[str, Any], saved: Mapping[str, str]) -> Reply:

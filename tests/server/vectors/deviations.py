@@ -18,6 +18,8 @@ AUDIT_CODE = "audit lines carry the code of the refusal"
 ANONYMOUS = "beside tokens, anonymous callers hold only the scopes that a policy writes"
 CONTENT_TYPE = "a body that calls itself something else is not read as JSON; web pages can send such bodies unasked"
 PATTERN = "a malformed pattern is found when the policy is loaded, and named"
+SESSION_ID = "the ids of terminals have 128 bits, so that nobody finds one by trying"
+SIZE = "a terminal has 1 to 1000 columns and rows, when it is opened as when it is resized"
 LINK_ITSELF = "deleting acts on the link that was named, not on its target"
 
 DEVIATIONS: dict[str, str] = {
@@ -27,7 +29,6 @@ DEVIATIONS: dict[str, str] = {
     "audit:unrouted_not_audited": "requests that reach no endpoint are audited too",
     "auth:allow_anonymous_default_scopes_are_wildcard": ANONYMOUS,
     "commands:run_percent_encoded_name_404": "the name is decoded once, since clients encode it",
-    "core:capabilities_endpoints_files_watch": LATER,
     "core:capabilities_endpoints_pty_connect": LATER,
     "core:capabilities_env_groups": MORE_ENDPOINTS,
     "core:capabilities_legacy_token_env": MORE_ENDPOINTS,
@@ -122,9 +123,6 @@ OURS: dict[str, dict[str, Any]] = {
     "auth:allow_anonymous_default_scopes_are_wildcard": _refused(
         403, "PolicyDenied", "missing_scope", endpoint="shell", scope="process:run", identity="anonymous"
     ),
-    "core:capabilities_endpoints_files_watch": {
-        "status": 200, "response_json": {"endpoints": {"files_watch": _NOT_YET}},
-    },
     "core:capabilities_endpoints_pty_connect": {
         "status": 200, "response_json": {"endpoints": {"pty_connect": _NOT_YET}},
     },

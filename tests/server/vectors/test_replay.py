@@ -17,7 +17,7 @@ from tests.support.vectors import Vector, compare, differences, filled, lay_out,
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = (
-    "core", "auth", "files", "process", "limits", "limits_concurrency", "audit", "system", "commands", "devtools",
+    "core", "auth", "files", "files_watch_changes", "process", "limits", "limits_concurrency", "audit", "system", "commands", "devtools", "terminal",
 )  # fmt: skip
 #: What the recorded exchanges call "the sample commands".
 SAMPLE_COMMANDS = ROOT / "tests" / "support" / "sample_commands.py"
@@ -40,14 +40,15 @@ def is_later(vector: Vector) -> bool:
 
 def is_timed(vector: Vector) -> bool:
     """What it saw depended on a pause, which a busy machine stretches."""
-    return any(step.get("sleep") for step in vector.facts.get("prelude", ()))
+    return "timeline" in vector.facts or any(step.get("sleep") for step in vector.facts.get("prelude", ()))
 
 
 def server_key(vector: Vector) -> str:
     """Vectors with the same key may share a server: same policy and environment, and no counters between them."""
     text = json.dumps([vector.policy, vector.environ, "commands" in vector.facts], sort_keys=True)
     counted = any(word in text for word in ("rate_per_minute", "max_concurrency", "max_processes"))
-    whole_table = vector.facts["request"]["path"] in ("/process/list", "/env")
+    path = vector.facts["request"]["path"]
+    whole_table = path in ("/process/list", "/env") or path.startswith("/pty/")
     return text + (vector.name if counted or whole_table else "")
 
 
@@ -166,6 +167,6 @@ def test_deviations_name_vectors_and_say_what_is_answered_instead() -> None:
 def test_only_endpoints_without_a_handler_wait_for_later() -> None:
     waiting = {endpoint_of(vector) for vector in ALL if is_later(vector)}
     assert waiting == {
-        "code_run", "files_search", "files_watch",
+        "code_run",
         "pty_create_session",
     }  # fmt: skip
