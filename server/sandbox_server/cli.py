@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -52,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
     serve.add_argument("--host", help="address to bind (default: 0.0.0.0; 127.0.0.1 with --allow-anonymous)")
     serve.add_argument("--port", type=_port, help="HTTP port (default: 9000; 0 picks a free one)")
-    serve.add_argument("--pty-port", type=_port, help="port of the terminal WebSocket (default: 9001)")
+    serve.add_argument("--pty-port", type=_port, help="port of terminals alone (default: ABX_PTY_PORT or 9001)")
     serve.add_argument("--unix-socket", metavar="PATH", help="serve on this socket; alone unless --port is given too")
     serve.add_argument(
         "--listen-fd",
@@ -190,6 +191,7 @@ def _serve(options: argparse.Namespace) -> int:
     import logging
 
     from .policy import PolicyConfigError
+    from .process.kernel import raise_open_files
     from .secrecy import hide
     from .server import SandboxServer
     from .settings import ClosedByDefault, ConfigurationError, bind_policy
@@ -198,7 +200,7 @@ def _serve(options: argparse.Namespace) -> int:
     if options.confine_network and not options.confine:
         return _fail("--confine-network restricts nothing by itself; add --confine landlock", USAGE)
     try:
-        settings = _settings(options)
+        settings = _settings(options, raise_open_files())
         bound = bind_policy(settings)
         server = SandboxServer(settings, bound)
         if options.confine:
@@ -216,7 +218,7 @@ def _serve(options: argparse.Namespace) -> int:
     return FAILED if server.failed else 0
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace, open_files: int | None) -> Settings:
     from .services import PROGRAM_PATH
     from .settings import DEFAULT_PORT, Settings
 
@@ -229,6 +231,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         base_dir=options.base_dir,
         host=options.host,
         port=port,
+        pty_port=_pty_port(options.pty_port, port),
         unix_socket=options.unix_socket,
         listen_fds=tuple(options.listen_fd),
         allow_anonymous=options.allow_anonymous,
@@ -241,7 +244,19 @@ def _settings(options: argparse.Namespace) -> Settings:
         commands=commands,
         routes=routes,
         scratch=tuple(options.scratch),
+        open_files=open_files,
     )
+
+
+def _pty_port(given: int | None, port: int | None) -> int | None:
+    """The terminals' own port: as asked for, else one where HTTP has one; a free one where that has a free one."""
+    from .settings import DEFAULT_PTY_PORT
+
+    if given is not None or port is None:
+        return given
+    with contextlib.suppress(ValueError, argparse.ArgumentTypeError):
+        return _port(os.environ.get("ABX_PTY_PORT", ""))
+    return DEFAULT_PTY_PORT if port else 0
 
 
 def _confine(server: SandboxServer, bound: BoundPolicy, options: argparse.Namespace) -> None:

@@ -16,6 +16,9 @@ from collections.abc import Iterator
 from .messages import quoted
 from .settings import ConfigurationError, Settings
 
+#: What every request to the terminals' own port asks for, whatever its path.
+TERMINAL_PATH = "/pty"
+
 _BACKLOG = 1024
 _Identity = tuple[int, int, int]
 
@@ -26,8 +29,9 @@ class Listeners:
     The name of an inherited one belongs to whoever made it.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, terminals: bool = True) -> None:
         self.sockets: list[socket.socket] = []
+        self.terminal: socket.socket | None = None  # for those alone, where they are wanted
         self._file: tuple[str, _Identity] | None = None
         try:
             for number in settings.listen_fds:
@@ -40,13 +44,26 @@ class Listeners:
                 self._file = settings.unix_socket, _identity(settings.unix_socket)
             if settings.port is not None:
                 self.sockets.append(_listen_tcp(settings.address, settings.port))
+            if settings.pty_port is not None and terminals:
+                self.terminal = _listen_tcp(settings.address, settings.pty_port, "--pty-port")
         except ConfigurationError:
             self.close()
             raise
         self.addresses = [_address(listener) for listener in self.sockets]
+        if self.terminal is not None:
+            self.addresses.append(f"ws{_address(self.terminal).removeprefix('http')}{TERMINAL_PATH}")
+
+    @property
+    def terminal_port(self) -> int | None:
+        """The real one."""
+        return None if self.terminal is None else int(self.terminal.getsockname()[1])
+
+    @property
+    def doors(self) -> list[tuple[socket.socket, str]]:
+        return [] if self.terminal is None else [(self.terminal, TERMINAL_PATH)]
 
     def close(self) -> None:
-        for listener in self.sockets:
+        for listener in (*self.sockets, *(door for door, _ in self.doors)):
             listener.close()
         self.remove_file()
 
@@ -65,9 +82,9 @@ def _identity(path: str) -> _Identity:
     return status.st_dev, status.st_ino, status.st_ctime_ns  # inode numbers are used again at once
 
 
-def _listen_tcp(host: str, port: int) -> socket.socket:
+def _listen_tcp(host: str, port: int, option: str = "--port") -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with _said(f"{host}:{port}"):
+    with _said(f"{host}:{port}", f"; choose another {option}"):
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
 
 
@@ -128,13 +145,13 @@ def _clear(path: str) -> None:
 
 
 @contextlib.contextmanager
-def _said(where: str) -> Iterator[None]:
+def _said(where: str, advice: str = "") -> Iterator[None]:
     """Faults of the operating system as faults of the settings."""
     try:
         yield
     except OSError as error:
         # Python's own complaint, such as a path too long for a socket, has no number and no strerror.
-        raise ConfigurationError(f"cannot listen on {quoted(where)}: {error.strerror or error}") from None
+        raise ConfigurationError(f"cannot listen on {quoted(where)}: {error.strerror or error}{advice}") from None
 
 
 def _address(listener: socket.socket) -> str:

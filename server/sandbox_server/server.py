@@ -45,6 +45,7 @@ class SandboxServer:
         except BaseException:
             self._machinery.close()
             raise
+        self._machinery.terminals.port = self._listeners.terminal_port
         self._hosts = HostRules(settings.allow_hosts, settings.allow_origins)
         self._reactor: Reactor | None = None
         self._thread: threading.Thread | None = None
@@ -55,7 +56,7 @@ class SandboxServer:
 
     @property
     def addresses(self) -> list[str]:
-        """Where it listens: URLs with the real port, or ``unix:PATH``."""
+        """Where it listens: URLs with the real port, or ``unix:PATH``; the terminals' own port comes last, as ``ws:``."""
         return self._listeners.addresses
 
     def __enter__(self) -> SandboxServer:
@@ -111,6 +112,7 @@ class SandboxServer:
         reactor = self._reactor = Reactor(
             machinery.application,
             self._listeners.sockets,
+            doors=self._listeners.doors,
             hosts=self._hosts,
             on_stop=[self._listeners.remove_file],  # at once: the next server may want the name
         )
@@ -152,7 +154,8 @@ class SandboxServer:
 
 
 def _listeners(settings: Settings, policy: BoundPolicy) -> Listeners:
-    listeners = Listeners(settings)
+    terminals = (id for id, endpoint in policy.catalogue.items() if endpoint.group == "terminal")
+    listeners = Listeners(settings, terminals=any(policy.rule(id).enabled for id in terminals))
     try:
         for host in listeners.inherited_hosts:
             check_reach(host, policy)

@@ -13,6 +13,7 @@ from .policy import BoundPolicy, ServerPolicy
 from .services import PROGRAM_PATH
 
 DEFAULT_PORT = 9000
+DEFAULT_PTY_PORT = 9001
 
 
 class ConfigurationError(ValueError):
@@ -38,6 +39,7 @@ class Settings:
     base_dir: str | None = None
     host: str | None = None
     port: int | None = DEFAULT_PORT  # None opens no TCP port, 0 any free one
+    pty_port: int | None = None  # the same for one where terminals alone are reached
     unix_socket: str | None = None
     listen_fds: tuple[int, ...] = ()  # inherited descriptors of sockets that are listened on already
     allow_anonymous: bool = False
@@ -47,6 +49,7 @@ class Settings:
     audit_max_bytes: int | None = None  # None lets it grow
     isolation: str = "none"
     program_path: tuple[str, ...] = PROGRAM_PATH
+    open_files: int | None = None  # how many children may have open, where that is less than the server itself may
     scratch: tuple[str, ...] = ()  # where confined children may write whatever their rule; else a place per rule
     code_groups: Mapping[str, bool] = field(default_factory=dict)
     commands: CommandRegistry = field(default_factory=CommandRegistry)
@@ -89,7 +92,7 @@ def check_open(settings: Settings, policy: BoundPolicy) -> None:
             "no identity is configured, so nobody could call this server; set ABX_SERVER_TOKEN (or auth.tokens in the "
             "policy), or pass --allow-anonymous (or auth.allow_anonymous: true) to let anyone on this machine in"
         )
-    if settings.port is not None:
+    if settings.port is not None or settings.pty_port is not None:
         check_reach(settings.address, policy)
 
 

@@ -38,13 +38,17 @@ _CUT_SECONDS = 2.0  # for workers to notice that their connections were cut
 
 
 class Reactor:
-    """Serve on listening sockets until `stop`. The sockets become the reactor's."""
+    """Serve on listening sockets until `stop`. The sockets become the reactor's.
+
+    `doors` are listening sockets too: behind each, every request is for that one path, whatever it says.
+    """
 
     def __init__(
         self,
         handler: Handler,
         listeners: Iterable[socket.socket],
         *,
+        doors: Iterable[tuple[socket.socket, str]] = (),
         hosts: HostRules | None = None,
         bounds: Bounds | None = None,
         on_stop: Iterable[Callable[[], None]] = (),
@@ -57,7 +61,9 @@ class Reactor:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._wake_lock = threading.RLock()  # `stop` may interrupt this very thread
         self._epoll.register(self._wake, select.EPOLLIN)
-        self._listeners = Listeners(self._epoll, listeners, self._turn_away)
+        doors = tuple(doors)
+        self._paths = {sock.fileno(): path for sock, path in doors}
+        self._listeners = Listeners(self._epoll, [*listeners, *(sock for sock, _ in doors)], self._turn_away)
         self._connections: set[Connection] = set()
         self._parking = Parking(self._epoll)
         self._waiting = Waiting(self._epoll)
@@ -186,6 +192,7 @@ class Reactor:
     def _hand_over(
         self, connection: Connection, exchange: Exchange, response: Response | None = None, unsent: bytes = b""
     ) -> None:
+        self._lone = False  # a worker needs the interpreter now
         self._parking.remove(connection)
         if self._workers.submit(
             partial(self._work, connection, partial(connection.converse, exchange, response, unsent))
@@ -289,7 +296,7 @@ class Reactor:
             if len(self._connections) >= self._bounds.connections + _CROWD:
                 self._turn_away((sock, address))
                 continue
-            connection = Connection(self._site, sock, address)
+            connection = Connection(self._site, sock, address, self._paths.get(descriptor))
             crowded = len(self._connections) >= self._bounds.connections
             self._connections.add(connection)
             self._park(connection)

@@ -163,8 +163,9 @@ class Children:
     A launch with a scope is started through `confine`; every other one on the thread of whoever calls.
     """
 
-    def __init__(self, confine: Confine | None = None) -> None:
+    def __init__(self, confine: Confine | None = None, open_files: int | None = None) -> None:
         self._confine = confine
+        self._open_files = open_files  # the soft limit of children, where it is not the server's
         self.mark = os.urandom(8).hex()
         self._lock = threading.Lock()
         self._stamping = threading.Lock()
@@ -185,6 +186,8 @@ class Children:
             stamp = 1 << 61 | secrets.randbits(60)  # unlike that of any other command
             with self._stamping, kernel.stamping(stamp):
                 pid, pipes = self._spawn(launch, {kernel.MARKER: " ".join(marks)})
+            if self._open_files is not None:
+                kernel.limit_open_files(pid, self._open_files)
             child = Child(self, pid, pipes, id, stamp)
             # Before it is registered: from then on `reap` may collect it, and its pid means nothing any more.
             with suppress(OSError):

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 MARKER = "NSB_PROCESS"
 
 _PR_SET_CHILD_SUBREAPER = 36
+#: More descriptors than all connections of a server and their commands take.
+_OPEN_FILES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,28 @@ def stamping(number: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_RTTIME, (soft, hard))
+
+
+def raise_open_files() -> int | None:
+    """Let this process open as many files as it may, within reason; the former limit, None where it stays.
+
+    The convention that programs find a low limit, since some close everything up to it, or select on it, stays for
+    children: see `limit_open_files`.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return None
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return soft
+
+
+def limit_open_files(pid: int, soft: int) -> None:
+    """Give a process just started the soft limit that it would have had."""
+    # It has ended; it is another user's; the system has no such call.
+    with contextlib.suppress(OSError, AttributeError):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def stamped(pid: int, number: int) -> bool:

@@ -35,8 +35,8 @@ _PID = re.compile(r"-?[0-9]{1,18}")
 class ProcessTable:
     """Thread-safe. One per server; `close` leaves no process behind."""
 
-    def __init__(self, confine: Confine | None = None) -> None:
-        self._children = Children(confine)
+    def __init__(self, confine: Confine | None = None, *, open_files: int | None = None) -> None:
+        self._children = Children(confine, open_files)
         self.supervisor = Supervisor()
         self._drains = Drains(self.supervisor)
         self._lock = threading.Lock()

@@ -187,14 +187,15 @@ def test_time_alone_brings_hundreds_back_with_few_threads() -> None:
 
 
 def test_the_next_request_may_come_while_a_body_waits() -> None:
-    with Bell() as bell, serving(FakeApplication(bell=bell, once=once(bell)), bounds=HURRIED) as server:
-        with server.connect() as wire:
-            wire.send(b"GET /once HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            wire.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            time.sleep(0.05)
-            bell.ring()
-            assert wire.answer().body == b"rung"
-            assert [wire.answer().status for _ in range(2)] == [200, 200]
+    application = FakeApplication()
+    with Bell() as bell, serving(application, bounds=HURRIED) as server, server.connect() as wire:
+        application.routes["/once"] = once(bell)
+        wire.send(b"GET /once HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wire.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(0.05)
+        bell.ring()
+        assert wire.answer().body == b"rung"
+        assert [wire.answer().status for _ in range(2)] == [200, 200]
 
 
 def once(bell: Bell) -> Callable[[Request], Response]:
