@@ -11,12 +11,13 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .access import Grant
 from .call import Call
 from .catalogue import Endpoint, Field
-from .guards.commands import split_command
+from .guards.commands import Command, split_command
 from .guards.paths import Location
 from .messages import JSON_TYPE, Refusal, Request, quoted
 from .services import restricts_commands
@@ -204,7 +205,8 @@ def _path_list(field: Field, raw: Any, in_query: bool) -> list[str]:
 
 def _variables(field: Field, raw: Any, in_query: bool) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise _invalid(field, "an object of variable names and text values")
+        message = f'"{field.name}" must be an object of variable names and text values'
+        raise Refusal("env_invalid", message, field=field.name)
     return raw
 
 
@@ -253,17 +255,12 @@ _PARSERS: Mapping[str, Callable[[Field, Any, bool], Any]] = {
 
 
 def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:
-    value, services = bound[field.name], call.services
+    value = bound[field.name]
     match field.kind:
         case "env":
-            return services.environment.admit(value, restricted=restricts_commands(call.grant))
+            return _by_rule(call, lambda grant: _admit_variables(call, grant, value))
         case "command":
-            argv, text = value
-            call.program = argv[0] if argv else ""
-            guard, paths = services.command_guard(call.grant), services.path_guard(call.grant)
-            command = guard.admit(argv, text, paths, cwd=bound.get("cwd") or "")
-            call.program = command.program or command.argv[0]
-            return command
+            return _by_rule(call, lambda grant: _admit_command(call, grant, value, bound))
         case "path":
             return _locate(call, field, value, bound)
         case "paths":
@@ -274,18 +271,32 @@ def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:
             return value
 
 
+def _by_rule(call: Call, judge: Callable[[Grant], Any]) -> Any:
+    """What `judge` lets through. Under `mode: observe` what the real rule refuses is noted, and the mild one decides."""
+    if call.grant.strict is not None:
+        try:
+            return judge(call.grant.strict)
+        except Refusal as refusal:
+            call.deny(refusal)
+    return judge(call.grant)
+
+
+def _admit_variables(call: Call, grant: Grant, value: object) -> dict[str, str]:
+    return call.services.environment.admit(value, restricted=restricts_commands(grant))
+
+
+def _admit_command(call: Call, grant: Grant, value: tuple[Sequence[str], str], bound: Mapping[str, Any]) -> Command:
+    argv, text = value
+    call.program = argv[0] if argv else ""
+    guard, paths = call.services.command_guard(grant), call.services.path_guard(grant)
+    command = guard.admit(argv, text, paths, cwd=bound.get("cwd") or "")
+    call.program = command.program or command.argv[0]
+    return command
+
+
 def _locate(call: Call, field: Field, raw: str, bound: Mapping[str, Any]) -> Location:
     assert field.op is not None
-    follow = bound[field.follow] if isinstance(field.follow, str) else field.follow
-    guard = call.services.path_guard(call.grant)
-    try:
-        location = guard.locate(raw, field.op, follow=follow, cached=call.inline)
-    except Refusal:
-        call.refused = raw
-        raise
-    call.defer(location.close)
-    call.paths.append(location.path)
-    return location
+    return call.guard(raw, field.op, follow=bound[field.follow] if isinstance(field.follow, str) else field.follow)
 
 
 def _decode(field: Field, text: str) -> bytes:

@@ -117,7 +117,8 @@ def test_a_wrong_shape_is_refused_and_named(
         return
     op = {"op": "read"} if kind in ("path", "paths") else {}
     refused = binder(field(kind, **op, **given)).refused({"x": sent}, JSON)
-    assert (refused.code, refused.status, refused.facts) == ("invalid_argument", 400, {"field": "x"})
+    code = "env_invalid" if kind == "env" else "invalid_argument"
+    assert (refused.code, refused.status, refused.facts) == (code, 400, {"field": "x"})
     assert refused.message == f'"x" must be {expected}'
 
 

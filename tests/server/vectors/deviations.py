@@ -29,7 +29,6 @@ DEVIATIONS: dict[str, str] = {
     "audit:unrouted_not_audited": "requests that reach no endpoint are audited too",
     "auth:allow_anonymous_default_scopes_are_wildcard": ANONYMOUS,
     "commands:run_percent_encoded_name_404": "the name is decoded once, since clients encode it",
-    "core:capabilities_endpoints_pty_connect": LATER,
     "core:capabilities_env_groups": MORE_ENDPOINTS,
     "core:capabilities_legacy_token_env": MORE_ENDPOINTS,
     "core:capabilities_preset_transfer_only": MORE_ENDPOINTS,
@@ -66,6 +65,19 @@ DEVIATIONS: dict[str, str] = {
     "process:signal_exited_unreaped_200": "a process that has ended is not signalled, so no success is reported",
     "process:start_missing_executable_500": NOT_FOUND,
     "process:stream_blank_command_error_event": NO_INPUT_500,
+    "terminal:create_cols_out_of_range_500": SIZE,
+    "terminal:create_default_bash": SESSION_ID,
+    "terminal:create_env_ld_preload_silently_dropped": SESSION_ID,
+    "terminal:create_policy_env_deny_is_literal_not_glob": SESSION_ID,
+    "terminal:create_sh": SESSION_ID,
+    "terminal:create_size_env": SESSION_ID,
+    "terminal:create_ws_url_hides_token_with_identities": SESSION_ID,
+    "terminal:create_zero_size_accepted": SIZE,
+    "terminal:delete_ok": SESSION_ID,
+    "terminal:detail": SESSION_ID,
+    "terminal:list": SESSION_ID,
+    "terminal:resize_numeric_strings": SESSION_ID,
+    "terminal:resize_ok": SESSION_ID,
 }
 
 
@@ -111,6 +123,15 @@ def _audited(status: int, code: str, endpoint: str | None, method: str, paths: l
     return [{**line, "status": status, "code": code, "paths": paths}]
 
 
+_SESSION = {"id": "<str>", "pid": "<int>", "created_at": "<float>", "cols": 80, "rows": 24, "alive": True}
+_CREATED = {
+    "status": 200,
+    "response_json": {"session_id": "<str>", "ws_url": "<str>", "path": "<str>", "pid": "<int>"},
+}
+_RESIZED = {"status": 200, "response_json": {**_SESSION, "cols": 100, "rows": 30}}
+_SIZE = _refused(400, "ValueError", "invalid_argument", endpoint="pty_create_session", field="cols")
+
+
 OURS: dict[str, dict[str, Any]] = {
     "audit:denied_path_default_mode": {
         "status": 403, "audit": _audited(403, "path_not_allowed", "files_stat", "GET", []),
@@ -123,9 +144,6 @@ OURS: dict[str, dict[str, Any]] = {
     "auth:allow_anonymous_default_scopes_are_wildcard": _refused(
         403, "PolicyDenied", "missing_scope", endpoint="shell", scope="process:run", identity="anonymous"
     ),
-    "core:capabilities_endpoints_pty_connect": {
-        "status": 200, "response_json": {"endpoints": {"pty_connect": _NOT_YET}},
-    },
     "commands:run_percent_encoded_name_404": {"status": 200, "response_json": {"result": "spaced"}},
     "core:capabilities_env_groups": _counted({}, _ANYONE, []),
     "core:capabilities_legacy_token_env": _counted(_OPT_IN_OFF, {"id": "server", "scopes": ["*"]}, ["<str>"]),
@@ -204,4 +222,17 @@ OURS: dict[str, dict[str, Any]] = {
     "process:signal_exited_unreaped_200": _refused(404, "NotFoundError", "process_not_found"),
     "process:start_missing_executable_500": _refused(404, "FileNotFoundError", "not_found"),
     "process:stream_blank_command_error_event": _refused(400, "ValueError", "process_invalid", endpoint="shell_stream"),
+    "terminal:create_cols_out_of_range_500": _SIZE,
+    "terminal:create_default_bash": _CREATED,
+    "terminal:create_env_ld_preload_silently_dropped": _CREATED,
+    "terminal:create_policy_env_deny_is_literal_not_glob": _CREATED,
+    "terminal:create_sh": _CREATED,
+    "terminal:create_size_env": _CREATED,
+    "terminal:create_ws_url_hides_token_with_identities": _CREATED,
+    "terminal:create_zero_size_accepted": _SIZE,
+    "terminal:delete_ok": {"status": 200, "response_json": {"status": "closed", "session_id": "<str>"}},
+    "terminal:detail": {"status": 200, "response_json": _SESSION},
+    "terminal:list": {"status": 200, "response_json": {"sessions": "<array>"}},
+    "terminal:resize_numeric_strings": _RESIZED,
+    "terminal:resize_ok": _RESIZED,
 }  # fmt: skip

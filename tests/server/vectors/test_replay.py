@@ -17,7 +17,8 @@ from tests.support.vectors import Vector, compare, differences, filled, lay_out,
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = (
-    "core", "auth", "files", "files_watch_changes", "process", "limits", "limits_concurrency", "audit", "system", "commands", "devtools", "terminal",
+    "core", "auth", "files", "files_watch_changes", "process", "limits", "limits_concurrency", "audit",
+    "system", "commands", "devtools", "terminal",
 )  # fmt: skip
 #: What the recorded exchanges call "the sample commands".
 SAMPLE_COMMANDS = ROOT / "tests" / "support" / "sample_commands.py"
@@ -168,5 +169,4 @@ def test_only_endpoints_without_a_handler_wait_for_later() -> None:
     waiting = {endpoint_of(vector) for vector in ALL if is_later(vector)}
     assert waiting == {
         "code_run",
-        "pty_create_session",
     }  # fmt: skip
