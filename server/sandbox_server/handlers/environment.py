@@ -15,7 +15,7 @@ from ..system.variables import TooLarge
 _SECRET = ("TOKEN", "SECRET", "KEY", "PASSWORD", "CREDENTIAL")
 _OWN = "ABX_SERVER_"
 _FIXED = ("PATH", "HOME", "USER", "SHELL")
-_PASSWORD = re.compile(r"(\w+://[^\s/:@]*):[^\s/@]+@")
+_PASSWORD = re.compile(r"(://[^\s/:@]*):[^\s/@]+@")  # each try ends at the next slash, so the time is linear
 _REDACTED = "***"
 
 
