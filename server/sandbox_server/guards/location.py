@@ -16,6 +16,7 @@ from ..messages import Refusal, quoted
 from .below import Below
 from .door import HERE
 from .listing import look_at, names_as_read
+from .modes import set_mode, set_modes_below
 from .replace import Replacement
 from .root import Root
 from .staging import Staging
@@ -164,6 +165,19 @@ class Location:
         """
         directory, name = self._parent(make=True)
         return Replacement(directory, name, self.path, overwrite=overwrite, durable=durable, quick=quick, old=old)
+
+    def set_mode(self, mode: int, *, recursive: bool) -> int:
+        """Give it these permission bits, and all below it when `recursive`; how many things changed."""
+        target = self._object()
+        facts = os.fstat(target)
+        if not (stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)):
+            raise Refusal("not_found", f"{quoted(self.path)} is neither a file nor a directory; its bits stay")
+        self._guard.judge_links(facts, self.path)
+        changed = 0
+        if recursive and stat.S_ISDIR(facts.st_mode):
+            self._guard.judge_tree(target, ".", self.path)
+            changed = set_modes_below(target, self.path, mode, self._guard)
+        return changed + set_mode(target, mode)
 
     def is_target_of(self, part: Replacement) -> bool:
         """Whether new content that was begun earlier still belongs here."""

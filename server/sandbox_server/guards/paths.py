@@ -115,7 +115,7 @@ class PathGuard:
         self.deny = DenyRules(rule.deny)
         self.roots = tuple(root.path for root in roots)
         self._roots = roots
-        self._door = door
+        self.door = door
         self.turns = turns
         self._spellings: dict[str, Root] = {}
         for root in roots:
@@ -128,6 +128,10 @@ class PathGuard:
     def base(self) -> str:
         """Where relative paths begin: the first root, links resolved. "/" when nothing is allowed."""
         return self._roots[0].resolved if self._roots else "/"
+
+    def absolute(self, raw: str) -> str:
+        """The caller's text from the top; it is not judged."""
+        return self._roots[0].prefix + raw if self._roots and raw and raw[0] != "/" else raw
 
     def directories(self) -> tuple[int, ...]:
         """Descriptors of the roots that are there. They stay ours, and open as long as this server."""
@@ -230,7 +234,7 @@ class PathGuard:
             raise _denied(path)
         if not relative:
             root.present()  # a directory removed and made again is another one
-        descriptor = self._door.try_open(root.fd, relative, os.O_PATH if follow else _OBJECT, cached)
+        descriptor = self.door.try_open(root.fd, relative, os.O_PATH if follow else _OBJECT, cached)
         if descriptor >= 0:
             location = Location(self, op, root, relative, follow=follow, descriptor=descriptor)
         elif cached:
@@ -260,7 +264,7 @@ class PathGuard:
         parent, _, name = relative.rpartition("/")
         if relative and (parent or root.present()):
             # A new name in a directory without links on the way is the usual case of a path that leads nowhere.
-            directory = self._door.try_open(root.fd, parent, HERE)
+            directory = self.door.try_open(root.fd, parent, HERE)
             if directory >= 0:
                 try:
                     os.readlink(name, dir_fd=directory)

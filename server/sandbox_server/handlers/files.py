@@ -16,9 +16,9 @@ from .edit import files_edit
 from .listing import files_list
 from .metadata import etag_of, iso_time, kind_of, octal, type_of
 from .search import files_search
-from .watch import files_watch
 from .unpack import files_unpack
 from .upload import files_upload_stream
+from .watch import files_watch
 
 
 def files_stat(call: Call, *, path: Location, follow: bool) -> Response:
