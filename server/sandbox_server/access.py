@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from .catalogue import Endpoint
+from .messages import Refusal
 
 Op = Literal["read", "write", "delete", "exec"]
 OPS: tuple[Op, ...] = ("read", "write", "delete", "exec")
@@ -75,6 +76,8 @@ class Grant:
     params: Mapping[str, Any] = field(default_factory=dict)
     audit: Literal["off", "deny", "all"] = "deny"
     rule: str | None = None  # the deciding rule, as in "policy:endpoints.files_*"
+    strict: Grant | None = None  # under `mode: observe`: what holds when the policy is enforced
+    would: Refusal | None = None  # and how the call would have been refused before anything of it was looked at
 
     def size(self, name: str) -> int | None:
         """A limit in whole units, None when unlimited."""

@@ -246,7 +246,7 @@ def _observed(exchange: Exchange) -> list[Refusal]:
 
 def _noted(refusal: Refusal) -> dict[str, Any]:
     """One of them, with what a policy would have to say to allow it."""
-    facts = {name: refusal.facts[name] for name in ("scope", "rule") if name in refusal.facts}
+    facts = {name: fact for name, fact in refusal.facts.items() if name in ("scope", "rule")}
     return {"code": refusal.code, "message": cut([refusal.message])[0], **facts}
 
 

@@ -272,7 +272,7 @@ def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:
 
 
 def _by_rule(call: Call, judge: Callable[[Grant], Any]) -> Any:
-    """What `judge` lets through. Under `mode: observe` what the real rule refuses is noted, and the mild one decides."""
+    """What `judge` lets through. Under `mode: observe` what the real rule refuses is noted; a mild one decides."""
     if call.grant.strict is not None:
         try:
             return judge(call.grant.strict)

@@ -36,6 +36,10 @@ def capabilities(call: Call) -> Response:
     warnings = []
     if services.has_tokens and "*" in identity.scopes:
         warnings.append(f'identity {quoted(identity.id)} holds every scope ("*"); give agents narrower ones')
+    if rules.mode == "observe":
+        warnings.append(
+            'mode "observe": the policy refuses nothing within the base directory, it only notes what it would refuse'
+        )
     return json_response(
         {
             "api_version": API_VERSION,
@@ -46,7 +50,12 @@ def capabilities(call: Call) -> Response:
             "groups": {group: not count["total"] or bool(count["enabled"]) for group, count in summary.items()},
             "group_summary": summary,
             "identity": {"id": identity.id, "scopes": sorted(identity.scopes)},
-            "policy": {"preset": rules.preset, "revision": rules.revision, "configured": rules.configured},
+            "policy": {
+                "preset": rules.preset,
+                "revision": rules.revision,
+                "configured": rules.configured,
+                "mode": rules.mode,
+            },
             "endpoints": {e.id: _entry(services, e, call) for e in services.catalogue.values()},
             "warnings": warnings,
         }
@@ -76,6 +85,8 @@ def _entry(services: Services, endpoint: Endpoint, call: Call) -> dict[str, Any]
         entry["reason"] = "not_implemented"
         return entry
     entry["allowed"] = True
+    if grant.would is not None:
+        entry["would"] = grant.would.code
     entry["limits"] = {name: grant.limits[name] for name in sorted(grant.configured_limits)}
     entry["defaults"] = {
         name: value for name, value in grant.limits.items() if value is not None and name not in grant.configured_limits

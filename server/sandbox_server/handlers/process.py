@@ -63,7 +63,7 @@ def process_signal(call: Call, *, pid: str, signal: int) -> Response:
         raise Refusal("invalid_argument", f"signal {signal} cannot be sent; expected one of {expected}", field="signal")
     allowed = call.grant.params.get("allowed_signals")
     if allowed is not None and signal not in allowed:
-        raise Refusal("signal_not_allowed", f"the policy does not allow signal {signal}")
+        call.deny(Refusal("signal_not_allowed", f"the policy does not allow signal {signal}"))
     if pid in ("1", str(os.getpid())):
         raise Refusal("forbidden", "the server and the first process are not signalled")
     record = _own(call, pid)

@@ -147,11 +147,11 @@ class BoundPolicy:
         except Refusal as refusal:
             return {**_refused(endpoint_id, refusal.code, refusal.message), "rule": refusal.facts.get("rule")}
         with self._judges(guards) as judges:
-            refusal = would = _refusal(judges.of((grant.strict or grant).paths), probed, op, endpoint)
+            would = denied = _refusal(judges.of((grant.strict or grant).paths), probed, op, endpoint)
             if grant.strict is not None:
-                refusal = _refusal(judges.of(grant.paths), probed, op, endpoint)
-        if refusal is not None:
-            return _refused(endpoint_id, refusal.code, refusal.message)
+                denied = _refusal(judges.of(grant.paths), probed, op, endpoint)
+        if denied is not None:
+            return _refused(endpoint_id, denied.code, denied.message)
         answer = {"endpoint": endpoint_id, "allowed": True, "code": None, "reason": None}
         would = grant.would or would
         return answer if would is None else {**answer, "would": would.code, "reason": would.message}

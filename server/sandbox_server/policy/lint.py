@@ -103,16 +103,22 @@ def _unheld(
 
 def _inside(policy: BoundPolicy, identity: Identity, runs: Endpoint, scoped: Sequence[Endpoint]) -> bool:
     own = _paths(policy, identity, runs)
-    if own.allow is None:
+    if not own.bounded:
         return False
+    held = _lists(policy, own)
     for other in scoped:
         paths = _paths(policy, identity, other)
-        roots = (policy.base_dir,) if paths.allow is None else paths.allow
-        if not all(any(_is_below(place, root) for root in roots) for place in own.allow):
-            return False
         if paths.read_only and not own.read_only:
             return False
+        for roots in _lists(policy, paths):
+            if not any(all(any(_is_below(place, root) for root in roots) for place in places) for places in held):
+                return False
     return True
+
+
+def _lists(policy: BoundPolicy, paths: PathRule) -> list[tuple[str, ...]]:
+    """The lists of directories in force; a path must lie below one directory of each."""
+    return [(policy.base_dir,) if paths.allow is None else paths.allow, *paths.within]
 
 
 def _is_below(place: str, root: str) -> bool:
@@ -254,7 +260,10 @@ def _confusing_tokens(policy: BoundPolicy) -> Iterator[str]:
 
 def _observing(policy: BoundPolicy) -> Iterator[str]:
     if policy.mode == "observe":
-        yield 'mode "observe" is for finding out what a policy would refuse; write "enforce" before relying on it'
+        yield (
+            'mode "observe" refuses nothing within the base directory: endpoints that are switched off run; scopes, '
+            'deny and command rules are only noted in the audit log; write "enforce" before relying on the policy'
+        )
 
 
 def _commands_beside_paths(policy: BoundPolicy) -> Iterator[str]:

@@ -272,3 +272,11 @@ def test_notes_tell_what_is_true_of_sound_policies_too(tmp_path: Path) -> None:
     assert notes(gone) == ["N3", "N5"]
     assert {note.level for note in bound(gone).notes()} == {"note"}
     assert notes({**here, "base_dir": "/srv", "groups": {}}) == ["N3"]  # L1 says the rest
+
+
+@pytest.mark.finding("R1-F7")
+@pytest.mark.parametrize(("own", "found"), [("/srv", []), ("/srv/deeper", []), ("/var", [])])
+def test_l1_knows_that_the_kernel_keeps_a_tokens_own_paths_too(own: str, found: list[str]) -> None:
+    mine = token("t", "files:read", "process:run", paths={"allow": [own]})
+    assert codes({"require_landlock": True, "auth": {"tokens": [mine]}}) == found
+    assert codes({"require_landlock": True, "auth": {"tokens": [token("t", "*")]}, "endpoints": SCOPED})[0] == "L1"
