@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         AsyncCode,
         AsyncCommands,
         AsyncFiles,
+        AsyncFileWatch,
         AsyncFollowedOutput,
         AsyncGit,
         AsyncOutputStream,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         AsyncSystem,
     )
     from ._capabilities import EndpointInfo, PathsInfo
+    from ._changes import FileChange
     from ._errors import (
         AuthenticationError,
         CommandFailedError,
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
         OutputPart,
         ProcessInfo,
         Receipt,
-        SearchHit,
     )
     from ._reports import (
         CodeResult,
@@ -71,11 +72,13 @@ if TYPE_CHECKING:
         SystemInfo,
         SystemMetrics,
     )
+    from ._search import SearchHit, SearchResult
     from ._sync.api import (
         Capabilities,
         Code,
         Commands,
         Files,
+        FileWatch,
         FollowedOutput,
         Git,
         OutputStream,
@@ -97,7 +100,17 @@ if TYPE_CHECKING:
 
 #: Where public names live; what needs no HTTP library comes first.
 _MODULES = (
-    *("_errors", "sandbox.errors", "_models", "_reports", "_archive_calls", "_capabilities", "sandbox.local_sandbox"),
+    *(
+        "_errors",
+        "sandbox.errors",
+        "_models",
+        "_reports",
+        "_archive_calls",
+        "_search",
+        "_changes",
+        "_capabilities",
+        "sandbox.local_sandbox",
+    ),
     *("_sync.api", "_async.api"),
 )
 
@@ -105,6 +118,7 @@ __all__ = [
     "AsyncCapabilities",
     "AsyncCode",
     "AsyncCommands",
+    "AsyncFileWatch",
     "AsyncFiles",
     "AsyncFollowedOutput",
     "AsyncGit",
@@ -130,10 +144,12 @@ __all__ = [
     "EndpointInfo",
     "EndpointNotAvailableError",
     "Event",
+    "FileChange",
     "FileEntry",
     "FileInfo",
     "FileOutcome",
     "FilePolicyDeniedError",
+    "FileWatch",
     "Files",
     "FollowedOutput",
     "Git",
@@ -165,6 +181,7 @@ __all__ = [
     "SandboxNotFoundError",
     "SandboxStartError",
     "SearchHit",
+    "SearchResult",
     "ServerAPIError",
     "ServerClient",
     "Stdin",

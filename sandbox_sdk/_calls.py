@@ -11,7 +11,7 @@ from typing import Any
 from . import _wire as wire
 from ._call import Call, call, command_line, document, each, encoded, nothing, stdin_text, texts
 from ._contract import ENDPOINTS
-from ._models import CommandResult, Decision, FileEntry, FileInfo, ProcessInfo, Receipt, SearchHit
+from ._models import CommandResult, Decision, FileEntry, FileInfo, ProcessInfo, Receipt
 from ._wire import Json
 
 API_VERSION = 2
@@ -93,17 +93,6 @@ def move(source: str, destination: str) -> Call[str]:
         lambda data: wire.text(data, "path") or wire.text(data, "destination", destination),
         source=source,
         destination=destination,
-    )
-
-
-def search(path: str, pattern: str, max_depth: int | None, max_results: int | None) -> Call[list[SearchHit]]:
-    return call(
-        "files_search",
-        each("results", SearchHit.from_wire),
-        path=path,
-        pattern=pattern,
-        max_depth=max_depth,
-        max_results=max_results,
     )
 
 

@@ -138,19 +138,6 @@ class FileInfo:
 
 
 @public
-@dataclass(frozen=True)
-class SearchHit:
-    """One file that a search has found."""
-
-    name: str
-    path: str
-
-    @classmethod
-    def from_wire(cls, data: Json) -> SearchHit:
-        return cls(wire.text(data, "name"), wire.text(data, "path"))
-
-
-@public
 @dataclass(frozen=True, repr=False)
 class CommandResult:
     """A command that has ended. ``exit_code`` is negative when a signal ended it, and ``signal`` names which."""

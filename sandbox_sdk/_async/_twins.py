@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .._models import OutputPart
     from .._models import ProcessInfo
     from .._models import Receipt
-    from .._models import SearchHit
     from .._reports import CodeResult
     from .._reports import CommandInfo
     from .._reports import GitDiff
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from .._reports import Package
     from .._reports import SystemInfo
     from .._reports import SystemMetrics
+    from .._search import SearchResult
     from .._sync.capabilities import Capabilities
     from .._sync.client import ServerClient
     from .._sync.files import Files
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .._sync.system import Commands
     from .._sync.system import Git
     from .._sync.system import System
+    from .._sync.watch import FileWatch
     from ..sandbox.policies import PolicySource
     from ..transfer.options import Verify
     from ..transfer.progress import ProgressCallback
@@ -196,17 +197,43 @@ class AsyncFilesTwins:
     def search_sync(
         self,
         path: str,
-        pattern: str,
+        pattern: str | None = None,
         *,
+        contents: str | None = None,
+        regex: bool = False,
+        ignore_case: bool = False,
+        context: int = 0,
         max_depth: int | None = None,
         max_results: int | None = None,
-    ) -> builtins.list[SearchHit]:
-        """Find files below a directory whose name matches a shell pattern, as ``*.csv``."""
+    ) -> SearchResult:
+        """Find files below a directory by name, or the lines in them that hold a text."""
         return self._twin.search(
             path,
             pattern,
+            contents=contents,
+            regex=regex,
+            ignore_case=ignore_case,
+            context=context,
             max_depth=max_depth,
             max_results=max_results,
+        )
+
+    def watch_sync(
+        self,
+        path: str = ".",
+        *,
+        recursive: bool = False,
+        interval: float | None = None,
+        timeout: float | None = None,
+        cursor: str = "",
+    ) -> FileWatch:
+        """Iterate the changes below a directory; use it as a context manager."""
+        return self._twin.watch(
+            path,
+            recursive=recursive,
+            interval=interval,
+            timeout=timeout,
+            cursor=cursor,
         )
 
     def upload_sync(

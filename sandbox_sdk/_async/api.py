@@ -10,11 +10,13 @@ from .process import AsyncProcesses
 from .sandbox import AsyncSandbox
 from .streams import AsyncFollowedOutput, AsyncOutputStream
 from .system import AsyncCode, AsyncCommands, AsyncGit, AsyncSystem
+from .watch import AsyncFileWatch
 
 __all__ = [
     "AsyncCapabilities",
     "AsyncCode",
     "AsyncCommands",
+    "AsyncFileWatch",
     "AsyncFiles",
     "AsyncFollowedOutput",
     "AsyncGit",

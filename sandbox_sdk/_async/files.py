@@ -10,9 +10,10 @@ from typing import Any
 from .. import _calls as calls
 from .._acompat import acallback, arun_blocking
 from .._archive_calls import ArchiveFormat, Unpacked
-from .._errors import NotFoundError, NotTextError
-from .._models import FileEntry, FileInfo, Receipt, SearchHit
+from .._errors import EndpointNotAvailableError, NotFoundError, NotTextError
+from .._models import FileEntry, FileInfo, Receipt
 from .._public import public
+from .._search import SearchResult, search
 from .._sync.files import Files  # async only
 from ..transfer import layout
 from ..transfer import source as sources
@@ -28,6 +29,7 @@ from .archives import AsyncArchives
 from .connection import AsyncConnection
 from .transfers import AsyncTransfers
 from .trees import AsyncTrees
+from .watch import AsyncFileWatch
 
 
 @public
@@ -87,10 +89,57 @@ class AsyncFiles(AsyncFilesTwins):
         return await self._connection.send(calls.move(source, destination))
 
     async def search(
-        self, path: str, pattern: str, *, max_depth: int | None = None, max_results: int | None = None
-    ) -> builtins.list[SearchHit]:
-        """Find files below a directory whose name matches a shell pattern, as ``*.csv``."""
-        return await self._connection.send(calls.search(path, pattern, max_depth, max_results))
+        self,
+        path: str,
+        pattern: str | None = None,
+        *,
+        contents: str | None = None,
+        regex: bool = False,
+        ignore_case: bool = False,
+        context: int = 0,
+        max_depth: int | None = None,
+        max_results: int | None = None,
+    ) -> SearchResult:
+        """Find files below a directory by name, or the lines in them that hold a text.
+
+        `pattern` is a shell pattern for the name, as ``*.csv``. `contents` is text, or with `regex` a regular
+        expression, that is looked for line by line; `context` lines before and after come along, 20 at most. Five
+        levels are looked at and 100 hits answered when nobody says; the result tells when there is more. Binary files
+        and those over 32 MiB are skipped. Raises `NotFoundError` where there is no directory.
+        """
+        if contents is not None and not await self._connection.ours():
+            raise EndpointNotAvailableError("this server cannot search in files", endpoint="files_search")
+        return await self._connection.send(
+            search(
+                path,
+                pattern,
+                contents=contents,
+                regex=regex,
+                ignore_case=ignore_case,
+                context=context,
+                max_depth=max_depth,
+                max_results=max_results,
+            )
+        )
+
+    def watch(
+        self,
+        path: str = ".",
+        *,
+        recursive: bool = False,
+        interval: float | None = None,
+        timeout: float | None = None,
+        cursor: str = "",
+    ) -> AsyncFileWatch:
+        """Iterate the changes below a directory; use it as a context manager.
+
+        It goes on until it is closed, the directory is removed, or `timeout` seconds are over. `recursive` watches
+        subdirectories too. `interval` is how often the server looks where its kernel does not tell. With the `cursor`
+        of an earlier watch it goes on behind that, for a minute after that one has ended.
+        """
+        return AsyncFileWatch(
+            self._connection, path, recursive=recursive, interval=interval, timeout=timeout, cursor=cursor
+        )
 
     async def upload(
         self,

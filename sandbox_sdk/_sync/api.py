@@ -11,11 +11,13 @@ from .process import Processes
 from .sandbox import Sandbox
 from .streams import FollowedOutput, OutputStream
 from .system import Code, Commands, Git, System
+from .watch import FileWatch
 
 __all__ = [
     "Capabilities",
     "Code",
     "Commands",
+    "FileWatch",
     "Files",
     "FollowedOutput",
     "Git",
