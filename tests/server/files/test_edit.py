@@ -308,8 +308,5 @@ def test_an_edit_refuses_a_file_that_somebody_else_changes_meanwhile(
 
 def test_json_escapes_in_edits_are_bytes_in_the_file(files: Files) -> None:
     (files.base / "f").write_bytes(BOM + "é\t\0x".encode())
-    body = json.dumps({"path": "f", "edits": [{"old": "\té"[0] + "\0", "new": "日本"}]})
-    assert (
-        files.server.request("POST", "/files/edit", body.encode(), {"Content-Type": "application/json"}).status == 200
-    )
+    assert edit(files, "f", {"old": "\t\0", "new": "日本"}).status == 200
     assert (files.base / "f").read_bytes() == BOM + "é日本x".encode()
