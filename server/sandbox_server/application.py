@@ -154,7 +154,7 @@ class Application:
     def _identify(self, request: Request, endpoint: Endpoint | None) -> Identity:
         """Who is calling. Browsers cannot give a WebSocket a header, so there the query may hold a token."""
         in_query = [v for n, v in request.query if n == "token"] if endpoint is not None and endpoint.virtual else ()
-        return self._authenticator.identify(request.headers, in_query)
+        return self._authenticator.identify(request.headers, in_query, client=request.client)
 
     def _render(self, exchange: Exchange, refusal: Refusal) -> Response:
         exchange.code = refusal.code

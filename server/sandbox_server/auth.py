@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from .access import Identity
 from .messages import Headers, Refusal
+from .throttle import Throttle
 
 # What HTTP takes for blank; a no-break space, for one, belongs to a token.
 _BLANKS = " \t"
@@ -27,14 +28,15 @@ class Authenticator:
     `anonymous` is who calls without a credential; None means nobody may.
     """
 
-    def __init__(self, tokens: Sequence[Token], anonymous: Identity | None) -> None:
+    def __init__(self, tokens: Sequence[Token], anonymous: Identity | None, throttle: Throttle | None = None) -> None:
+        self._throttle = Throttle() if throttle is None else throttle
         self._tokens = tuple(tokens)
         self._anonymous = anonymous
 
-    def identify(self, headers: Headers, in_query: Iterable[str] = ()) -> Identity:
+    def identify(self, headers: Headers, in_query: Iterable[str] = (), *, client: str = "") -> Identity:
         """The caller. The same token in both headers is one credential; two different ones are refused.
 
-        Tokens `in_query` are looked at only when no header carries one.
+        Tokens `in_query` are looked at only when no header carries one. Failed attempts slow their `client` down.
         """
         presented = _credentials(headers) or {_as_sent(value) for value in in_query if value}
         if len(presented) > 1:
@@ -55,6 +57,7 @@ class Authenticator:
         for token in self._tokens:  # no early exit: the time taken tells nothing about which token came close
             if hmac.compare_digest(token.digest, digest) and found is None:
                 found = token.identity
+        self._throttle.judge(client, None if found is None else found.id)
         if found is None:
             raise _unauthorized("the token is not known to this server")
         return found

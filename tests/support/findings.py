@@ -64,9 +64,7 @@ FINDINGS: dict[str, str] = {
 #: What belongs to parts that are not built yet, and to which.
 LATER: dict[str, str] = {
     "R1-F4": "custom commands and routes",
-    "R1-F9": "files_watch",
     "R2-S14": "terminals",
-    "R2-S19": "login throttle",
     "R2-C6": "images",
     "R2-C9": "templates",
     "R-B2": "images",
