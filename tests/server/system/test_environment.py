@@ -91,7 +91,9 @@ def test_every_kind_of_child_starts_with_what_was_set(tmp_path: Path) -> None:
         assert told["stdout"] == "1\nde_DE.UTF-8\n"
         own = server.request("POST", "/shell", {"command": "printenv NEW", "env": {"NEW": "own"}}).json()
         assert own["stdout"] == "own\n"
-        pid = server.request("POST", "/process/start", {"command": "printenv NEW", "capture_output": True}).json()["pid"]
+        pid = server.request("POST", "/process/start", {"command": "printenv NEW", "capture_output": True}).json()[
+            "pid"
+        ]
         output = server.request("GET", f"/process/{pid}/output?wait=10").json()
         assert output["events"][0]["data"] == "1\n"
 
