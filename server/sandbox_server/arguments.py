@@ -261,6 +261,8 @@ def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:
             return _by_rule(call, lambda grant: _admit_variables(call, grant, value))
         case "command":
             return _by_rule(call, lambda grant: _admit_command(call, grant, value, bound))
+        case "url":
+            return _by_rule(call, lambda grant: call.services.url_guard(grant).admit(value))
         case "path":
             return _locate(call, field, value, bound)
         case "paths":

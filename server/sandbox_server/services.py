@@ -18,6 +18,7 @@ from .guards.commands import CommandGuard
 from .guards.environment import EnvGuard
 from .guards.paths import Location, PathGuard, PathGuards
 from .guards.uploads import Uploads
+from .guards.urls import UrlGuard
 from .process.table import ProcessTable
 from .system.variables import Variables
 from .terminal.table import Terminals
@@ -101,6 +102,7 @@ class Services:
 
     def __post_init__(self) -> None:
         self._command_guard = lru_cache(maxsize=256)(self._new_command_guard)
+        self._url_guard = lru_cache(maxsize=256)(UrlGuard)
         self.terminals = Terminals(self.processes)
         self.contexts = ContextTable(self.processes)
         self.variables = Variables(self.child_environment)
@@ -122,6 +124,11 @@ class Services:
 
     def _new_command_guard(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> CommandGuard:
         return CommandGuard(allow, deny, self.program_path)
+
+    def url_guard(self, grant: Grant) -> UrlGuard:
+        params = grant.params
+        allow, deny = (tuple(params.get(name, ())) for name in ("url_allow", "url_deny"))
+        return self._url_guard(allow, deny, params.get("block_private_networks"))
 
     def base_environment(self, grant: Grant) -> dict[str, str]:
         """What a child starts from; only neutral names when a command rule is active."""
