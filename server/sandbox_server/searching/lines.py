@@ -13,7 +13,7 @@ from typing import NamedTuple
 #: Characters shown of one line, and of those at most so many before the hit.
 MOST_TEXT, _LEAD = 1000, 200
 #: Characters of all lines in one answer.
-MOST_TEXT_TOLD = 16 << 20
+MOST_TEXT_TOLD = 4 << 20
 _STRIDE = 1 << 20  # bytes looked through in one go: the interpreter serves others in between
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
