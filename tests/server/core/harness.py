@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox_server import ServerPolicy, Settings
+from sandbox_server import CommandRegistry, Route, ServerPolicy, Settings
 from sandbox_server.access import Grant, Identity
 from sandbox_server.arguments import bind
 from sandbox_server.call import Call
@@ -180,6 +180,8 @@ class House:
     policy: Mapping[str, Any] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
     allow_anonymous: bool = True
+    commands: CommandRegistry = field(default_factory=CommandRegistry)
+    routes: tuple[Route, ...] = ()
 
     def __post_init__(self) -> None:
         self.log = self.state / "audit.jsonl"
@@ -189,6 +191,8 @@ class House:
             base_dir=str(self.base),
             allow_anonymous=self.allow_anonymous,
             audit_file=str(self.log),
+            commands=self.commands,
+            routes=self.routes,
         )
         self.bound = bind_policy(settings)
         self.machinery = Machinery(settings, self.bound)
