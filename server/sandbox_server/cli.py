@@ -1,4 +1,4 @@
-"""``agent-sandbox-server``: serve, healthcheck, check-config, openapi, version."""
+"""``agent-sandbox-server``: serve, healthcheck, check-config, explain, audit, openapi, version."""
 
 from __future__ import annotations
 
@@ -102,9 +102,22 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print JSON")
     check.add_argument("--strict", action="store_true", help="exit 2 when there are warnings")
     check.add_argument("--explain", metavar="ENDPOINT", help="would this call be admitted? exit 3 when not")
-    check.add_argument("--path", help="path of the explained call")
-    check.add_argument("--scopes", default="*", metavar="A,B", help="scopes of the explained caller (default: *)")
-    check.add_argument("--op", choices=["read", "write", "delete", "exec"], help="operation of the explained call")
+    _call_flags(check)
+
+    explain = commands.add_parser("explain", help="would this call be admitted, and if not, why? exit 3 when not")
+    explain.set_defaults(run=_check_config)
+    explain.add_argument("explain", metavar="ENDPOINT", help="id of the endpoint")
+    explain.add_argument("--base-dir", metavar="DIR", help=argparse.SUPPRESS)
+    _policy_flags(explain)
+    _call_flags(explain)
+
+    audit = commands.add_parser("audit", help="look after audit logs").add_subparsers(metavar="ACTION", required=True)
+    verify = audit.add_parser("verify", help="exit 0 when no line was changed, removed or moved, else 1")
+    verify.set_defaults(run=_audit_verify)
+    verify.add_argument("files", metavar="FILE", nargs="+", help="the log; of several files the oldest first")
+    verify.add_argument(
+        "--head", metavar="N:HASH", help="what an earlier verify printed and somebody kept: finds a missing end too"
+    )
 
     openapi = commands.add_parser("openapi", help="print the OpenAPI document of a server with this policy")
     openapi.set_defaults(run=_openapi)
@@ -128,6 +141,12 @@ def _policy_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="Python file or module with commands and endpoints of your own",
     )
+
+
+def _call_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--path", help="path of the explained call")
+    parser.add_argument("--scopes", default="*", metavar="A,B", help="scopes of the explained caller (default: *)")
+    parser.add_argument("--op", choices=["read", "write", "delete", "exec"], help="operation of the explained call")
 
 
 def _whole(text: str) -> int:
@@ -333,6 +352,20 @@ def _custom(options: argparse.Namespace) -> tuple[CommandRegistry, tuple[Route, 
         return load(options.commands)
     except LoadError as error:
         raise ConfigurationError(str(error)) from None
+
+
+def _audit_verify(options: argparse.Namespace) -> int:
+    from .verifying import Broken, Head, report
+
+    try:
+        report(options.files, Head.parse(options.head) if options.head else None)
+    except Broken as error:
+        return _fail(str(error), FAILED)
+    except ValueError as error:
+        return _fail(str(error), USAGE)
+    except OSError as error:
+        return _fail(f'cannot read "{error.filename}": {os.strerror(error.errno or 0)}', USAGE)
+    return 0
 
 
 def _openapi(options: argparse.Namespace) -> int:
