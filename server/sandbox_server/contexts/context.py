@@ -18,10 +18,12 @@ from ..process.spawn import Launch
 from ..process.table import ProcessTable
 from .execution import SOON, Event, Execution
 from .interpreter import Interpreter
-from .showing import Died, Ended, Output, Piece, Shown
+from .showing import Begun, Died, Ended, Output, Piece, Shown
 
 #: How much output between two runs is kept.
 _LEFTOVER_BYTES = 1 << 18
+#: How often one context is looked at before others have their turn.
+_AT_ONCE = 16
 
 
 class Context:
@@ -151,6 +153,7 @@ class Context:
         with self._lock:
             if interpreter is self._interpreter and not self._read_by_others():
                 interpreter.mind(lambda: self._tend(interpreter))
+                self._supervisor.soon(lambda: self._tend(interpreter))
                 if not interpreter.flush():
                     self._supervisor.after(SOON, lambda: self._mind(interpreter))
 
@@ -159,8 +162,14 @@ class Context:
             if interpreter is not self._interpreter or self._read_by_others():
                 interpreter.unmind()
                 return
-            for piece in interpreter.take():
-                self._keep(interpreter, piece)
+            for _ in range(_AT_ONCE):
+                pieces = interpreter.take()
+                for piece in pieces:
+                    self._keep(interpreter, piece)
+                if not pieces or interpreter is not self._interpreter:
+                    break
+            else:  # no descriptor need tell of messages that were read already
+                self._supervisor.soon(lambda: self._tend(interpreter))
             interpreter.unmind(interpreter.descriptors)
 
     def _read_by_others(self) -> bool:
@@ -172,6 +181,9 @@ class Context:
                 self._leftover.append(piece.stream, piece.data)
         elif isinstance(piece, Shown):
             interpreter.acknowledge(piece.number)
+        elif isinstance(piece, Begun):
+            if self._execution is not None:
+                self._execution.begin()
         elif isinstance(piece, (Ended, Died)):
             if self._execution is not None:
                 self._execution.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +14,7 @@ from ..messages import Wait
 from ..process.stopping import GRACE, destroy
 from ..process.supervisor import Supervisor, Timer
 from .interpreter import Interpreter
-from .showing import Died, Ended, Output, Raised, Shown
+from .showing import Begun, Died, Ended, Output, Raised, Shown
 
 if TYPE_CHECKING:
     from .context import Context
@@ -64,7 +65,10 @@ class Execution:
         self._context = context
         self._count = count
         self._left = limit
+        self._sent = False  # the code
+        self._lock = threading.Lock()
         self._begun = False
+        self._interrupted = False
         self._supervisor = supervisor
         self._cause: str | None = None  # why the server stopped it
         self._timer: Timer | None = None
@@ -77,21 +81,31 @@ class Execution:
                 self._timer = self._supervisor.after(timeout, lambda: self._stop("timeout"))
             yield Started(self.interpreter.child.pid, self._count, dropped)
             yield from leftover
-            self._begun = True
+            self._sent = True
             self.interpreter.run(code, self._count)
             yield from self._heard(began)
         finally:
             self.close()
 
     def interrupt(self) -> None:
-        """What Ctrl-C in a terminal does: to the code, and to what it runs in the foreground."""
-        with suppress(PermissionError):
-            self.interpreter.child.signal(signal.SIGINT)
+        """What Ctrl-C in a terminal does, to the code and what it runs in the foreground; as soon as it has begun."""
+        with self._lock, suppress(PermissionError):
+            self._interrupted = True
+            if self._begun:
+                self.interpreter.child.signal(signal.SIGINT)
+
+    def begin(self) -> None:
+        """The code has begun; called once that is known."""
+        with self._lock:
+            self._begun = True
+            interrupted = self._interrupted
+        if interrupted:
+            self.interrupt()
 
     def close(self) -> None:
         """Whoever reads leaves."""
         if self.attached:
-            self.ended = self.ended or not self._begun
+            self.ended = self.ended or not self._sent
             self._context.leave(self)
 
     def end(self) -> None:
@@ -118,6 +132,9 @@ class Execution:
                     self.end()
                     yield self._finish(piece, (now - began) * 1000)
                     return
+                if isinstance(piece, Begun):
+                    self.begin()
+                    continue
                 if isinstance(piece, Output):
                     piece = self._within_limit(piece)
                 if self._cause != "output_limit" or isinstance(piece, Output):

@@ -3,7 +3,8 @@
 Output needs no help of ours: descriptors 1 and 2 are pipes, so whatever writes there is heard, sub-processes and C code
 too. Besides there is one socket, the channel. Messages on it are a big-endian 32-bit length and a JSON object. The
 server sends `run` and, for each `display` and `result`, `ack`; until it comes nothing more is written, so that output
-and displays keep their order. We send `display`, `result`, `error`, and `end`, the last word of a run.
+and displays keep their order. We send `begin` once an interrupt would reach the code, `display`, `result`, `error`,
+and `end`, the last word of a run.
 
 The channel is closed in forked children, and its descriptor lies out of the way of careless `closerange` calls.
 """
@@ -228,6 +229,7 @@ class Session:
         try:
             try:
                 signal.signal(signal.SIGINT, self._handler)
+                self._channel.send({"op": "begin"})
                 self._execute(code, f"<cell {count}>")
                 status = "ok"
             finally:
@@ -437,12 +439,14 @@ def described(error: BaseException) -> dict[str, Any]:
     return {"name": type(error).__name__, "value": value, "traceback": lines.splitlines()}
 
 
-def _without_ours(report: traceback.TracebackException | None) -> None:
+def _without_ours(report: traceback.TracebackException) -> None:
     """Leave our own frames out, of the exceptions behind it too."""
-    if report is not None:
-        report.stack[:] = [frame for frame in report.stack if frame.filename != FILE]
-        _without_ours(report.__cause__)
-        _without_ours(report.__context__)
+    reports: list[traceback.TracebackException | None] = [report]
+    while reports:
+        each = reports.pop()
+        if each is not None:
+            each.stack[:] = [frame for frame in each.stack if frame.filename != FILE]
+            reports += (each.__cause__, each.__context__)
 
 
 def _silenced(code: str, node: _ast.Expr) -> bool:
@@ -493,4 +497,5 @@ def main() -> None:
         os._exit(70)
 
 
-main()
+if __name__ == "sandbox_runner":
+    main()

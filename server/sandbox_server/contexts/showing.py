@@ -44,6 +44,11 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """From here on an interrupt reaches the code."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The code has ended."""
 
@@ -55,10 +60,10 @@ class Died:
     """The program is gone, and its variables with it."""
 
 
-Piece = Output | Shown | Raised | Ended | Died
+Piece = Output | Begun | Shown | Raised | Ended | Died
 
 
-def understood(message: Mapping[str, Any], size: int) -> Shown | Raised | Ended | None:
+def understood(message: Mapping[str, Any], size: int) -> Begun | Shown | Raised | Ended | None:
     """What a message says; None when it is not of a known kind and shape."""
     match message:
         case {
@@ -70,6 +75,8 @@ def understood(message: Mapping[str, Any], size: int) -> Shown | Raised | Ended 
             return Shown(kind, number, _representations(data), metadata, size)
         case {"op": "error", "name": str(name), "value": str(value), "traceback": list(lines)}:
             return Raised(name, value, [line for line in lines[:_MOST_LINES] if isinstance(line, str)])
+        case {"op": "begin"}:
+            return Begun()
         case {"op": "end", "status": str(status)} if status in STATUSES:
             return Ended(status)
     return None

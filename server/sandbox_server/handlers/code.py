@@ -31,7 +31,8 @@ _LANGUAGES: Mapping[str, tuple[str, str, str]] = {
     ),
     "node": (
         "node", "-e",
-        "(0, eval)((fs => {{ const text = fs.readFileSync({0}, 'utf8'); fs.closeSync({0}); return text }})(require('fs')))",
+        "(0, eval)((fs => {{ const text = fs.readFileSync({0}, 'utf8'); fs.closeSync({0}); return text }})"
+        "(require('fs')))",
     ),
     "bash": ("bash", "-c", 'eval "$(</dev/fd/{0})" {0}<&-'),
 }  # fmt: skip
