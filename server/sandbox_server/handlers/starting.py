@@ -50,6 +50,7 @@ def launching(
         )
     finally:
         os.close(descriptor)
+        cwd.close()  # a stream may run on for hours
 
 
 def seconds_allowed(call: Call, wanted: float | None) -> float:

@@ -17,7 +17,7 @@ Job = Callable[[], None]
 _AT_ONCE = 8
 _PAUSE = 0.005
 #: More than these do not wait for work.
-_KEPT = 32
+_KEPT = 8
 
 
 class Workers:
