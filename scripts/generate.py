@@ -1,7 +1,8 @@
 """Write every file that is computed from the server's catalogue; ``--check`` only compares.
 
-Outputs: ``sandbox_sdk/_contract.py`` (what the client knows), ``docs/endpoints.md`` (what the reader knows) and
-``docs/compatibility.md`` (where the server departs from the recorded contract, and why).
+Outputs: ``sandbox_sdk/_contract.py`` (what the client knows), ``docs/endpoints.md`` (what the reader knows),
+``docs/compatibility.md`` (where the server departs from the recorded contract, and why) and ``docs/traceability.md``
+(which tests show what; computed from the tests).
 """
 
 from __future__ import annotations
@@ -152,10 +153,17 @@ def _deviations() -> Mapping[str, Mapping[str, str]]:
     return found
 
 
+def traceability() -> str:
+    """Which tests show which finding and which fault."""
+    text: str = runpy.run_path(str(ROOT / "scripts/traceability.py"))["page"](GENERATED)
+    return text
+
+
 OUTPUTS: dict[str, Callable[[], str]] = {
     "sandbox_sdk/_contract.py": client_contract,
     "docs/endpoints.md": endpoint_pages,
     "docs/compatibility.md": compatibility,
+    "docs/traceability.md": traceability,
 }
 
 
