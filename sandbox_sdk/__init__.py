@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         AsyncServerClient,
         AsyncStdin,
         AsyncSystem,
+        AsyncUpload,
     )
     from ._capabilities import EndpointInfo, PathsInfo
     from ._changes import FileChange
@@ -88,7 +89,9 @@ if TYPE_CHECKING:
         ServerClient,
         Stdin,
         System,
+        Upload,
     )
+    from ._writing import EditResult
     from .sandbox.errors import (
         IsolationUnavailableError,
         IsolationWarning,
@@ -108,6 +111,7 @@ _MODULES = (
         "_archive_calls",
         "_search",
         "_changes",
+        "_writing",
         "_capabilities",
         "sandbox.local_sandbox",
     ),
@@ -129,6 +133,7 @@ __all__ = [
     "AsyncServerClient",
     "AsyncStdin",
     "AsyncSystem",
+    "AsyncUpload",
     "AuthenticationError",
     "Capabilities",
     "Code",
@@ -141,6 +146,7 @@ __all__ = [
     "Commands",
     "ConflictError",
     "Decision",
+    "EditResult",
     "EndpointInfo",
     "EndpointNotAvailableError",
     "Event",
@@ -191,6 +197,7 @@ __all__ = [
     "SystemMetrics",
     "TransferError",
     "Unpacked",
+    "Upload",
     "__version__",
 ]
 

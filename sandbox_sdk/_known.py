@@ -13,3 +13,4 @@ class Known:
 
     snapshot: Snapshot | None = None
     ours: bool | None = None  # None until the first answer
+    takes_parts: bool | None = None  # whether uploads may come in parts; None until somebody asks

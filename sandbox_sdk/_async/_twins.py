@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .._reports import SystemMetrics
     from .._search import SearchResult
     from .._sync.capabilities import Capabilities
+    from .._sync.changes import FileChanges
     from .._sync.client import ServerClient
     from .._sync.files import Files
     from .._sync.handle import Process
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from .._sync.system import Commands
     from .._sync.system import Git
     from .._sync.system import System
+    from .._sync.uploads import Upload
     from .._sync.watch import FileWatch
+    from .._writing import EditResult
     from ..sandbox.policies import PolicySource
     from ..transfer.options import Verify
     from ..transfer.progress import ProgressCallback
@@ -73,6 +76,84 @@ class AsyncCapabilitiesTwins:
             endpoint,
             path,
             op,
+        )
+
+
+class AsyncFileChangesTwins:
+    """The blocking twins of `AsyncFileChanges`."""
+
+    @property
+    def _twin(self) -> FileChanges:
+        raise NotImplementedError
+
+    def append_sync(
+        self,
+        path: str,
+        data: str | Data,
+        *,
+        progress: ProgressCallback | None = None,
+        mode: str | None = None,
+        durable: bool = False,
+        etag: str | None = None,
+    ) -> Receipt:
+        """Add text (as UTF-8), bytes, a binary file object or what an iterator yields to the end of a file."""
+        return self._twin.append(
+            path,
+            data,
+            progress=progress,
+            mode=mode,
+            durable=durable,
+            etag=etag,
+        )
+
+    def edit_sync(
+        self,
+        path: str,
+        edits: Sequence[Mapping[str, Any]] | Mapping[str, Any],
+        *,
+        expected_sha256: str | None = None,
+        dry_run: bool = False,
+    ) -> EditResult:
+        """Replace text or lines of a UTF-8 text file: all edits, each in what the one before has left, or none."""
+        return self._twin.edit(
+            path,
+            edits,
+            expected_sha256=expected_sha256,
+            dry_run=dry_run,
+        )
+
+    def chmod_sync(
+        self,
+        path: str,
+        mode: str | int,
+        *,
+        recursive: bool = False,
+    ) -> int:
+        """Set permission bits (``"640"``, or ``0o640``); answers how many files and directories that changed."""
+        return self._twin.chmod(
+            path,
+            mode,
+            recursive=recursive,
+        )
+
+    def begin_upload_sync(
+        self,
+        path: str,
+        *,
+        size: int | None = None,
+        overwrite: bool = True,
+        verify: Verify = "size",
+        mode: str | None = None,
+        durable: bool = False,
+    ) -> Upload:
+        """Begin a file that is sent part by part, by whoever produces the parts."""
+        return self._twin.begin_upload(
+            path,
+            size=size,
+            overwrite=overwrite,
+            verify=verify,
+            mode=mode,
+            durable=durable,
         )
 
 
@@ -268,6 +349,8 @@ class AsyncFilesTwins:
         verify: Verify = "size",
         mode: str | None = None,
         durable: bool = False,
+        append: bool = False,
+        offset: int | None = None,
     ) -> Receipt:
         """Store text (as UTF-8), bytes, a binary file object or an iterator of bytes as one file."""
         return self._twin.write(
@@ -278,6 +361,8 @@ class AsyncFilesTwins:
             verify=verify,
             mode=mode,
             durable=durable,
+            append=append,
+            offset=offset,
         )
 
     def download_sync(
@@ -846,3 +931,32 @@ class AsyncGitTwins:
             staged=staged,
             file=file,
         )
+
+
+class AsyncUploadTwins:
+    """The blocking twins of `AsyncUpload`."""
+
+    @property
+    def _twin(self) -> Upload:
+        raise NotImplementedError
+
+    def append_sync(
+        self,
+        data: bytes | bytearray | memoryview,
+    ) -> int:
+        """Send what follows; answers the offset then. Raises `SandboxConnectionError` when the server stays away."""
+        return self._twin.append(
+            data,
+        )
+
+    def resume_sync(self) -> int:
+        """Ask how much has arrived, after something went wrong; answers the offset to go on at."""
+        return self._twin.resume()
+
+    def finish_sync(self) -> Receipt:
+        """All has been sent: put the file in its place. Raises `TransferError` when it is not what was sent."""
+        return self._twin.finish()
+
+    def cancel_sync(self) -> None:
+        """Give up; the server forgets what has arrived."""
+        self._twin.cancel()

@@ -10,6 +10,7 @@ from .process import AsyncProcesses
 from .sandbox import AsyncSandbox
 from .streams import AsyncFollowedOutput, AsyncOutputStream
 from .system import AsyncCode, AsyncCommands, AsyncGit, AsyncSystem
+from .uploads import AsyncUpload
 from .watch import AsyncFileWatch
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "AsyncServerClient",
     "AsyncStdin",
     "AsyncSystem",
+    "AsyncUpload",
 ]

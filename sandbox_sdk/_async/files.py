@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Any
 
 from .. import _calls as calls
-from .._acompat import acallback, arun_blocking
+from .._acompat import acallback, apieces, arun_blocking
 from .._archive_calls import ArchiveFormat, Unpacked
 from .._errors import EndpointNotAvailableError, NotFoundError, NotTextError
 from .._models import FileEntry, FileInfo, Receipt
@@ -19,26 +19,21 @@ from ..transfer import layout
 from ..transfer import source as sources
 from ..transfer.options import READ_LIMIT, Options, Verify
 from ..transfer.progress import Progress, ProgressCallback
-from ..transfer.source import (
-    Data,
-    Source,
-    spooled,  # async only
-)
+from ..transfer.source import Data, Source
 from ._twins import AsyncFilesTwins  # async only
 from .archives import AsyncArchives
+from .changes import AsyncFileChanges
 from .connection import AsyncConnection
-from .transfers import AsyncTransfers
 from .trees import AsyncTrees
 from .watch import AsyncFileWatch
 
 
 @public
-class AsyncFiles(AsyncFilesTwins):
+class AsyncFiles(AsyncFilesTwins, AsyncFileChanges):
     """Reads and writes files in the sandbox. Relative paths start at the first directory the policy allows."""
 
     def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
-        self._transfers = AsyncTransfers(connection)
+        super().__init__(connection)
         self._archives = AsyncArchives(connection)
 
     @property
@@ -189,18 +184,33 @@ class AsyncFiles(AsyncFilesTwins):
         verify: Verify = "size",
         mode: str | None = None,
         durable: bool = False,
+        append: bool = False,
+        offset: int | None = None,
     ) -> Receipt:
         """Store text (as UTF-8), bytes, a binary file object or an iterator of bytes as one file.
 
-        The options are those of `upload`, and so are the errors.
+        `append` adds to the end instead, as `append` does; `offset` writes from that byte on and keeps the rest of the
+        file. The other options are those of `upload`, and so are the errors.
         """
-        options = Options(overwrite, verify, mode, durable)
-        return await self._store(data, path, options, Progress(acallback(progress)))
+        report = Progress(acallback(progress))
+        if append or offset is not None:
+            if append and offset is not None:
+                raise ValueError("give append=True or offset=, not both")
+            return await self._write_into(path, data, offset, mode=mode, durable=durable, etag=None, report=report)
+        return await self._store(data, path, Options(overwrite, verify, mode, durable), report)
 
     async def _store(self, data: Any, path: str, options: Options, report: Progress) -> Receipt:
         if isinstance(data, AsyncIterable):  # async only
-            return await self._send(await spooled(data), path, options, report)
+            return await self._flow(aiter(data), path, options, report)
+        flow = await arun_blocking(lambda: sources.of_unknown_size(data))
+        if flow is not None:
+            return await self._flow(apieces(flow), path, options, report)
         return await self._send(await arun_blocking(lambda: sources.of_data(data)), path, options, report)
+
+    async def _flow(self, flow: AsyncIterator[Any], path: str, options: Options, report: Progress) -> Receipt:
+        receipt = await self._transfers.upload_flow(flow, path, options, report)
+        report.finish()
+        return receipt
 
     async def _send(self, source: Source, path: str, options: Options, report: Progress) -> Receipt:
         with source:

@@ -11,6 +11,7 @@ from .process import Processes
 from .sandbox import Sandbox
 from .streams import FollowedOutput, OutputStream
 from .system import Code, Commands, Git, System
+from .uploads import Upload
 from .watch import FileWatch
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "ServerClient",
     "Stdin",
     "System",
+    "Upload",
 ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from .. import _calls as calls
-from .._acompat import callback, run_blocking
+from .._acompat import callback, pieces, run_blocking
 from .._archive_calls import ArchiveFormat, Unpacked
 from .._errors import EndpointNotAvailableError, NotFoundError, NotTextError
 from .._models import FileEntry, FileInfo, Receipt
@@ -19,24 +19,20 @@ from ..transfer import layout
 from ..transfer import source as sources
 from ..transfer.options import READ_LIMIT, Options, Verify
 from ..transfer.progress import Progress, ProgressCallback
-from ..transfer.source import (
-    Data,
-    Source,
-)
+from ..transfer.source import Data, Source
 from .archives import Archives
+from .changes import FileChanges
 from .connection import Connection
-from .transfers import Transfers
 from .trees import Trees
 from .watch import FileWatch
 
 
 @public
-class Files:
+class Files(FileChanges):
     """Reads and writes files in the sandbox. Relative paths start at the first directory the policy allows."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._transfers = Transfers(connection)
+        super().__init__(connection)
         self._archives = Archives(connection)
 
     def list(
@@ -183,16 +179,31 @@ class Files:
         verify: Verify = "size",
         mode: str | None = None,
         durable: bool = False,
+        append: bool = False,
+        offset: int | None = None,
     ) -> Receipt:
         """Store text (as UTF-8), bytes, a binary file object or an iterator of bytes as one file.
 
-        The options are those of `upload`, and so are the errors.
+        `append` adds to the end instead, as `append` does; `offset` writes from that byte on and keeps the rest of the
+        file. The other options are those of `upload`, and so are the errors.
         """
-        options = Options(overwrite, verify, mode, durable)
-        return self._store(data, path, options, Progress(callback(progress)))
+        report = Progress(callback(progress))
+        if append or offset is not None:
+            if append and offset is not None:
+                raise ValueError("give append=True or offset=, not both")
+            return self._write_into(path, data, offset, mode=mode, durable=durable, etag=None, report=report)
+        return self._store(data, path, Options(overwrite, verify, mode, durable), report)
 
     def _store(self, data: Any, path: str, options: Options, report: Progress) -> Receipt:
+        flow = run_blocking(lambda: sources.of_unknown_size(data))
+        if flow is not None:
+            return self._flow(pieces(flow), path, options, report)
         return self._send(run_blocking(lambda: sources.of_data(data)), path, options, report)
+
+    def _flow(self, flow: Iterator[Any], path: str, options: Options, report: Progress) -> Receipt:
+        receipt = self._transfers.upload_flow(flow, path, options, report)
+        report.finish()
+        return receipt
 
     def _send(self, source: Source, path: str, options: Options, report: Progress) -> Receipt:
         with source:

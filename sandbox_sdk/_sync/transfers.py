@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
+from typing import Any
 
 import httpx
 
 from .. import _calls as calls
+from .. import _writing_calls as writing
 from .._acompat import Stream, pieces, run_blocking, sleep
+from .._call import Call
 from .._errors import (
     EndpointNotAvailableError,
     NotFoundError,
@@ -26,10 +31,13 @@ from ..transfer.receive import (
     Stop,
     receive,
 )
-from ..transfer.source import Source
+from ..transfer.source import Memory, Parts, Source, Spool
 from .connection import Connection
+from .uploads import Upload
 
 _RESUMES = 5
+#: Files larger than this go in parts, so that a broken connection costs little.
+IN_PARTS = 64 << 20
 
 
 class Transfers:
@@ -59,6 +67,9 @@ class Transfers:
             snapshot.require_size("files_upload_stream", source.size)
         if not self._connection.ours():
             return self._upload_json(source, path, progress, options.overwrite)
+        if source.size > IN_PARTS and self._takes_parts():
+            with self.begin(path, source.size, options) as upload:
+                return upload._send_all(source.pieces, source.size, progress)
         hashed = options.verify == "sha256"
         call = calls.upload(
             path,
@@ -68,7 +79,12 @@ class Transfers:
             durable=options.durable,
             sha256=hashed,
         )
-        digest = hashlib.sha256() if hashed else None
+        return self.send(call, source, progress, hashlib.sha256() if hashed else None)
+
+    def send(
+        self, call: Call[Receipt], source: Source, progress: Progress, digest: hashlib._Hash | None = None
+    ) -> Receipt:
+        """The source as the body of a call, once; its receipt, compared with what was sent."""
 
         def content() -> Stream[bytes]:
             for piece in pieces(source.pieces()):
@@ -86,11 +102,71 @@ class Transfers:
             receipt = self._connection.decoded(call, response, self._connection.read(response, call.endpoint))
         finally:
             response.close()
+        where = receipt.path
         if receipt.bytes != source.size:
-            raise TransferError(f'"{path}" holds {receipt.bytes} bytes, {source.size} were sent from {source.label}')
+            raise TransferError(f'"{where}" holds {receipt.bytes} bytes, {source.size} were sent from {source.label}')
         if digest is not None and receipt.sha256 != digest.hexdigest():
-            raise TransferError(f'"{path}" differs from {source.label}: what arrived has the SHA-256 {receipt.sha256}')
+            raise TransferError(f'"{where}" differs from {source.label}: what arrived has the SHA-256 {receipt.sha256}')
         return receipt
+
+    def upload_flow(self, flow: Iterator[Any], path: str, options: Options, progress: Progress) -> Receipt:
+        """Store what an iterator yields: at once when that is little, else in parts, and never all of it in memory."""
+        with closing(_parts(flow)) as parts:
+            first, second = next(parts, b""), next(parts, None)
+            if second is None:
+                with Memory(first) as source:
+                    progress.total = source.size
+                    return self.upload(source, path, options, progress)
+            if not self._takes_parts():
+                with spooled(parts, first, second) as source:
+                    progress.total = source.size
+                    return self.upload(source, path, options, progress)
+            with self.begin(path, None, options) as upload:
+                for part in (first, second):
+                    upload.append(part)
+                    progress.add(len(part))
+                for part in parts:
+                    upload.append(part)
+                    progress.add(len(part))
+                return upload.finish()
+
+    def begin(self, path: str, size: int | None, options: Options) -> Upload:
+        """An upload in parts."""
+        hashed = options.verify == "sha256"
+        state = self._connection.send(
+            writing.begin_upload(
+                path,
+                size=size,
+                overwrite=options.overwrite,
+                mode=options.mode,
+                durable=options.durable,
+                sha256=hashed,
+            )
+        )
+        state.digest = hashlib.sha256() if hashed else None
+        return Upload(self._connection, state)
+
+    def require_parts(self) -> None:
+        """Raise `EndpointNotAvailableError` when the server only stores whole files."""
+        if not self._takes_parts():
+            raise EndpointNotAvailableError(
+                "this server only stores whole files", endpoint="files_upload_stream", hint="upload() it whole"
+            )
+
+    def _takes_parts(self) -> bool:
+        known = self._connection.known
+        if known.takes_parts is None:
+            known.takes_parts = self._connection.ours() and self._knows_places()
+        return known.takes_parts
+
+    def _knows_places(self) -> bool:
+        try:
+            self._connection.send(writing.upload_receipt(writing.nowhere()))
+        except EndpointNotAvailableError:
+            return False
+        except ServerAPIError:
+            pass  # it is asked for what is not there, or refuses us: the upload itself will tell
+        return True
 
     def _upload_json(self, source: Source, path: str, progress: Progress, overwrite: bool) -> Receipt:
         if not overwrite:
@@ -160,3 +236,27 @@ class Transfers:
 def _means_directory(error: ServerAPIError) -> bool:
     """Could this refusal of an upload mean that the target is a directory?"""
     return isinstance(error, NotFoundError) or error.error_type == "IsADirectoryError"
+
+
+def _parts(flow: Iterator[Any]) -> Stream[bytes]:
+    """What an iterator yields, in parts of one size."""
+    cut = Parts("the iterator")
+    for piece in flow:
+        for part in cut.add(piece):
+            yield part
+    if rest := cut.rest():
+        yield rest
+
+
+def spooled(flow: Iterator[Any], *before: bytes) -> Source:
+    """What an iterator yields in a temporary file, for a request that must announce its length."""
+    spool = Spool("the iterator")
+    try:
+        for piece in before:
+            run_blocking(partial(spool.add, piece))
+        for piece in flow:
+            run_blocking(partial(spool.add, piece))
+        return spool.source()
+    except BaseException:
+        spool.discard()
+        raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 import tempfile
@@ -13,6 +12,7 @@ from typing import IO, Any, TypeAlias
 Data: TypeAlias = bytes | bytearray | memoryview | IO[bytes] | Iterable[bytes] | AsyncIterable[bytes]
 
 PIECE = 1 << 20  # what httpx sends fastest
+PART = 8 << 20  # of a source of unknown size; it is kept in memory until it has arrived
 
 
 class Source:
@@ -25,10 +25,10 @@ class Source:
         self.size = size
         self.label = label
 
-    def pieces(self) -> Iterator[bytes]:
-        """All of it, never more than a piece in memory. A source that ends early raises `EOFError`."""
-        self._file.seek(self._start)
-        left = self.size
+    def pieces(self, start: int = 0) -> Iterator[bytes]:
+        """All of it from `start` on, never more than a piece in memory. One that ends early raises `EOFError`."""
+        self._file.seek(self._start + start)
+        left = self.size - start
         while left:
             piece = self._file.read(min(left, PIECE))
             if not piece:
@@ -55,12 +55,28 @@ class Memory(Source):
         self.size = len(self._view)
         self.label = "the data"
 
-    def pieces(self) -> Iterator[bytes]:
-        for start in range(0, self.size, PIECE):
-            yield bytes(self._view[start : start + PIECE])
+    def pieces(self, start: int = 0) -> Iterator[bytes]:
+        return pieces_of(self._view[start:])
 
     def close(self) -> None:
         self._view.release()
+
+
+def pieces_of(view: memoryview) -> Iterator[bytes]:
+    """What is in memory, without a copy of the whole."""
+    for start in range(0, len(view), PIECE):
+        yield bytes(view[start : start + PIECE])
+
+
+def of_unknown_size(data: Any) -> Iterator[Any] | None:
+    """The pieces of a source that ends where it ends; None when its size is known, or it is no source at all."""
+    if isinstance(data, (str, bytes, bytearray, memoryview)):
+        return None
+    if not hasattr(data, "read"):
+        return (checked(piece, "the iterator") for piece in data) if isinstance(data, Iterable) else None
+    if isinstance(data.read(0), str) or _size_of(data) is not None:
+        return None
+    return iter(lambda: data.read(PIECE), b"")
 
 
 def of_path(path: str) -> Source:
@@ -96,13 +112,22 @@ def _of_file(file: IO[bytes]) -> Source:
     label = f'"{file.name}"' if isinstance(getattr(file, "name", None), str) else "the file object"
     if isinstance(file.read(0), str):
         raise TypeError(f"{label} is open as text; open it in binary mode ('rb')")
+    found = _size_of(file)
+    if found is None:
+        return spool(iter(lambda: file.read(PIECE), b""), label)
+    start, size = found
+    return Source(file, size, label, start=start, owned=False)
+
+
+def _size_of(file: IO[bytes]) -> tuple[int, int] | None:
+    """Where a file object stands, and how many bytes follow; None when it cannot tell."""
     try:
         start = file.tell()
         size = file.seek(0, os.SEEK_END) - start
         file.seek(start)
     except (OSError, AttributeError):
-        return spool(iter(lambda: file.read(PIECE), b""), label)
-    return Source(file, max(size, 0), label, start=start, owned=False)
+        return None
+    return start, max(size, 0)
 
 
 def spool(pieces: Iterable[Any], label: str) -> Source:
@@ -117,6 +142,33 @@ def spool(pieces: Iterable[Any], label: str) -> Source:
         raise
 
 
+class Parts:
+    """Cuts what an iterator yields into parts of one size; the last one is shorter."""
+
+    def __init__(self, label: str, size: int = PART) -> None:
+        self.label = label
+        self._size = size
+        self._waiting = bytearray()
+
+    def add(self, piece: Any) -> Iterator[bytes]:
+        """The parts that are whole now."""
+        self._waiting += checked(piece, self.label)
+        while len(self._waiting) >= self._size:
+            part = bytes(self._waiting[: self._size])
+            del self._waiting[: self._size]
+            yield part
+
+    def rest(self) -> bytes:
+        return bytes(self._waiting)
+
+
+def checked(piece: Any, label: str) -> Any:
+    """A piece, if it is made of bytes."""
+    if not isinstance(piece, (bytes, bytearray, memoryview)):
+        raise TypeError(f"{label} yields {type(piece).__name__} instead of bytes")
+    return piece
+
+
 class Spool:
     """A temporary file on the way to becoming a `Source`; small content stays in memory."""
 
@@ -125,9 +177,7 @@ class Spool:
         self._label = label
 
     def add(self, piece: Any) -> None:
-        if not isinstance(piece, (bytes, bytearray, memoryview)):
-            raise TypeError(f"{self._label} yields {type(piece).__name__} instead of bytes")
-        self._file.write(piece)
+        self._file.write(checked(piece, self._label))
 
     def source(self) -> Source:
         size = self._file.tell()
@@ -135,15 +185,3 @@ class Spool:
 
     def discard(self) -> None:
         self._file.close()
-
-
-async def spooled(pieces: AsyncIterable[bytes]) -> Source:
-    """What an asynchronous iterator yields."""
-    spool = Spool("the iterator")
-    try:
-        async for piece in pieces:
-            await asyncio.to_thread(spool.add, piece)
-        return spool.source()
-    except BaseException:
-        spool.discard()
-        raise

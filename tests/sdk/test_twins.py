@@ -165,7 +165,7 @@ def test_twins_of_a_closed_client_are_closed() -> None:
 
 
 #: Endpoints of groups that the client does not offer yet.
-LATER = {"openapi", "metrics", "files_edit", "files_chmod", "files_watch"}
+LATER = {"openapi", "metrics", "files_watch"}
 
 
 def test_every_endpoint_has_a_call() -> None:
