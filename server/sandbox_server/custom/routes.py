@@ -47,7 +47,14 @@ def route(endpoint: Endpoint) -> Callable[[F], F]:
 
 def catalogue_with(routes: Iterable[Route]) -> Catalogue:
     """Every endpoint there is then. Raises `ValueError` for an id or a path that is taken."""
-    return Catalogue([*builtin().values(), *(route.endpoint for route in routes)])
+    catalogue = Catalogue([*builtin().values(), *(route.endpoint for route in routes)])
+    spellings: dict[str, str] = {}
+    for endpoint in catalogue.values():
+        for one in endpoint.routes:
+            shape = re.sub(r"\{\w+\}", "{}", one.path)
+            if spellings.setdefault(shape, one.path) != one.path:
+                raise ValueError(f"{one.path} and {spellings[shape]} are one path; name its parts alike")
+    return catalogue
 
 
 def _problems(endpoint: Endpoint, handler: Callable[..., Any]) -> Iterable[str]:
