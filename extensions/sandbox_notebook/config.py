@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-Ui = Literal["auto", "html", "text"]
-UI: tuple[Ui, ...] = ("auto", "html", "text")
+Ui = Literal["auto", "widget", "html", "text"]
+UI: tuple[Ui, ...] = ("auto", "widget", "html", "text")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     ui: Ui = "auto"
-    """How results show: ``auto`` and ``html`` carry HTML beside the text; ``html`` also writes nothing that depends on
-    time, for notebooks whose outputs are compared."""
+    """How results show. All but ``text`` carry HTML beside the text; ``auto`` and ``widget`` show live widgets where
+    there is a page for them; ``html`` writes nothing that depends on time, for notebooks whose outputs are compared."""
     default_policy: str = "workspace"
     timeout: float = 0.0
     max_lines: int = 2000

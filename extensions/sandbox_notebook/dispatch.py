@@ -17,7 +17,7 @@ _VERBS = {
     "start": "lifecycle.start", "stop": "lifecycle.stop", "use": "lifecycle.use", "list": "lifecycle.overview",
     "info": "lifecycle.info", "upload": "upload.upload", "download": "download.download", "ls": "listing.ls",
     "run": "run.run", "caps": "rules.caps", "check": "rules.check", "ps": "processes.ps", "logs": "processes.logs",
-    "kill": "processes.kill", "config": "settings.config", "help": "manual.help_on",
+    "attach": "processes.attach", "kill": "processes.kill", "config": "settings.config", "help": "manual.help_on",
 }  # fmt: skip
 
 

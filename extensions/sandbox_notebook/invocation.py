@@ -11,6 +11,7 @@ from .live import LiveText, Sink
 from .progress import Progress
 from .results import Shown
 from .session import Entry, Session
+from .widgets.views import Views
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Front:
     out: Sink
     err: Sink
     terminal: bool = False
+    views: Views | None = None
+    """Live widgets, where there is a page to show them."""
 
 
 @dataclass(frozen=True, slots=True)

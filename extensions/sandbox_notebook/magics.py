@@ -23,13 +23,14 @@ from .nested import allow_nested
 from .session import Session
 from .statements import MARK
 from .verbs.manual import docstring
+from .widgets.views import views_for
 
 
 @magics_class
 class SandboxMagics(Magics):
     """Settings of the sandbox magics."""
 
-    ui = Enum(UI, help="auto, html (nothing that depends on time) or text").tag(config=True)
+    ui = Enum(UI, help="auto, widget, html (nothing that depends on time) or text").tag(config=True)
     default_policy = Unicode("workspace", help="policy of %sandbox start without --policy").tag(config=True)
     timeout = Float(0.0, min=0.0, help="seconds for a command without --timeout; 0: no limit").tag(config=True)
     max_lines = Int(2000, min=1, help="lines of output that a cell shows").tag(config=True)
@@ -107,4 +108,5 @@ class SandboxMagics(Magics):
 
     def _front(self) -> Front:
         terminal = not hasattr(self.shell, "kernel") and sys.stdout.isatty()
-        return Front(sys.stdout, sys.stderr, terminal)
+        views = views_for(self.shell) if self.ui in ("auto", "widget") else None
+        return Front(sys.stdout, sys.stderr, terminal, views)

@@ -135,6 +135,10 @@ def _processes() -> tuple[Command, ...]:
             (process,),
         ),
         Command(
+            "attach", "watch a background process in a pane that can stop it", "%sandbox attach 1",
+            (_IN,), (process,),
+        ),
+        Command(
             "kill", "end a background process and its children", "%sandbox kill 1",
             (Option("--signal", "TERM asks, and KILL follows after 5 s", "SIG", short="-s", choices=SIGNALS), _IN),
             (process,),

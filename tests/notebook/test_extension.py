@@ -159,7 +159,7 @@ def test_settings_can_be_read_and_set_both_ways(shell: InteractiveShell, run: Ru
         ("max_lines 0", '"0" is no value for max_lines'),
         ("tracebacks maybe", '"maybe" is no value for tracebacks, expected true or false'),
         ("timeout x", '"x" is no value for timeout, expected a number'),
-        ("ui loud", '"loud" is no value for ui, expected one of auto, html, text'),
+        ("ui loud", '"loud" is no value for ui, expected one of auto, widget, html, text'),
         ("colour red", '"colour" is no setting'),
     ],
 )

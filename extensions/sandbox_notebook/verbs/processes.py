@@ -62,6 +62,15 @@ def logs(call: Invocation) -> Outcome:
     )
 
 
+def attach(call: Invocation) -> Outcome:
+    entry = call.entry()
+    process = _wanted(call, entry, _all(entry))
+    if call.front.views is None:
+        raise Mistake("this front end shows no widgets", "%sandbox logs -f follows it as text")
+    call.front.views.process(process, title=f"{entry.number(key(process.info))} · {title(entry, process.info)}")
+    return Outcome(process)
+
+
 def kill(call: Invocation) -> Outcome:
     entry = call.entry()
     infos = _all(entry)

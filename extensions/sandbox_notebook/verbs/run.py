@@ -135,6 +135,9 @@ def _background(call: Invocation, entry: Entry, work: Work, variable: str) -> Ou
         entry.titles[key(process.info)] = work.title
     if variable:
         call.namespace[variable] = process
+    if call.front.views is not None:
+        call.front.views.process(process, title=f"{number} · {work.title}")
+        return Outcome(process)
     message = f"{work.title} runs in the background as {number}"
     return Outcome(
         process, Notice(message, ("output", f"%sandbox logs -f {number}"), ("end it", f"%sandbox kill {number}"))

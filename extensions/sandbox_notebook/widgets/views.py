@@ -1,0 +1,23 @@
+"""The widgets that verbs show, behind one name: a verb asks whether there are any and needs no import of its own."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sandbox_sdk import Process
+
+
+class Views:
+    """Shows live widgets below the cell that runs."""
+
+    def process(self, process: Process, *, title: str, takes_input: bool = False) -> None:
+        from .process import ProcessPane
+
+        ProcessPane(process, title=title, takes_input=takes_input).show()
+
+
+def views_for(shell: Any) -> Views | None:
+    """None where no page would show a widget: in a terminal, or without the library that carries them."""
+    return Views() if hasattr(shell, "kernel") and find_spec("anywidget") else None

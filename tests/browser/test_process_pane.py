@@ -1,0 +1,161 @@
+"""The process pane in a real JupyterLab: output as it comes, a stop that works, nothing lost by a reload."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from .lab import Lab, Page, browse, until
+
+START = "%load_ext sandbox_notebook\nsb = %sandbox start"
+COUNT = """%%sandbox run --bg --lang python
+import sys, time
+for number in range({lines}):
+    print(f"\\x1b[32mstep {{number}}\\x1b[0m", flush=True)
+    time.sleep({pause})
+    if number == 2:
+        print("careful", file=sys.stderr, flush=True)
+"""
+
+
+def state(page: Page) -> str:
+    found = page.page.locator(".nsb-state")
+    return str(found.first.text_content()) if found.count() else "replaced"
+
+
+def shown_lines(page: Page) -> list[str]:
+    text: str = page.page.evaluate(
+        "() => [...document.querySelectorAll('.nsb-lines > *')].map((e) => e.textContent).join('\\n')"
+    )
+    return text.split("\n") if text else []
+
+
+def final_html(page: Page, cell: int) -> str:
+    """The output that replaced the pane, as the notebook would be saved."""
+
+    def data() -> dict[str, Any]:
+        outputs = page.cells()[cell]["outputs"]
+        found: dict[str, Any] = outputs[0]["data"] if outputs else {}
+        return found
+
+    until(lambda: "application/vnd.jupyter.widget-view+json" not in data() and data(), 30, "the pane was not replaced")
+    return "".join(data()["text/html"])
+
+
+def test_output_arrives_live_in_order_and_ends_as_plain_html(lab: Lab) -> None:
+    name = lab.write("live.ipynb", START, COUNT.format(lines=60, pause=0.03))
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        until(lambda: len(shown_lines(page)) > 10, 20, "no output came")
+        assert state(page) == "running"
+        page.page.screenshot(path=lab.directory / "pane.png")
+        html = final_html(page, 1)
+        assert "✓ 1 · python cell · exit code 0" in html
+        numbers = re.findall(r"step (\d+)", html)
+        assert numbers == [str(number) for number in range(60)]
+        assert "careful" in html and "<script" not in html
+
+
+def test_stop_is_heard_while_a_cell_is_busy(lab: Lab) -> None:
+    name = lab.write(
+        "stop.ipynb",
+        START,
+        COUNT.format(lines=10_000, pause=0.02),
+        "import time\ntime.sleep(20)",
+        "%sandbox ps --all",
+    )
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        until(lambda: shown_lines(page), 20, "no output came")
+        page.run(2, wait=False)
+        until(lambda: "*" in (page.cells()[2]["prompt"] or ""), 10, "the cell did not begin")
+        page.page.get_by_role("button", name="Stop").click()
+        html = final_html(page, 1)
+        assert "*" in (page.cells()[2]["prompt"] or ""), "the click waited for the cell"
+        assert "stopped" in html
+
+
+def test_a_reload_loses_no_line(lab: Lab) -> None:
+    name = lab.write("reload.ipynb", START, COUNT.format(lines=10_000, pause=0.02), "%sandbox kill 1")
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        until(lambda: len(shown_lines(page)) > 20, 20, "no output came")
+        page.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+        page.reload()
+        until(lambda: len(shown_lines(page)) > 60, 30, "the pane did not come back")
+        numbers = [int(line[5:]) for line in shown_lines(page) if line.startswith("step ")]
+        assert numbers == list(range(len(numbers)))
+        page.run(2)
+        # A page that was loaded anew no longer knows which output to replace; the pane itself tells the end.
+        until(lambda: state(page) == "ended by SIGTERM", 20, "the pane did not tell the end")
+
+
+def test_a_pane_can_be_used_by_the_keyboard_alone(lab: Lab) -> None:
+    source = (
+        "from sandbox_notebook.widgets.process import ProcessPane\n"
+        "program = 'while read line; do echo got $line; done; echo bye'\n"
+        "ProcessPane(sb.process.start(['sh', '-c', program], stdin=True), title='reader', takes_input=True).show()"
+    )
+    name = lab.write("keys.ipynb", START, source)
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        page.page.get_by_label("Standard input").focus()
+        page.page.keyboard.type("one word")
+        page.page.keyboard.press("Enter")
+        until(lambda: "got one word" in shown_lines(page), 20, "the line was not answered")
+        page.page.keyboard.press("Tab")
+        page.page.keyboard.press("Enter")  # "End of input" is what comes next
+        assert "bye" in final_html(page, 1)
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+@pytest.mark.parametrize("width", [800, 1280])
+def test_a_pane_fits_and_can_be_read_in_both_themes(lab: Lab, theme: str, width: int) -> None:
+    lab.use_theme(theme)
+    name = lab.write(
+        f"look-{theme[-4:].strip()}-{width}.ipynb", START, COUNT.format(lines=10_000, pause=0.05), "%sandbox kill 1"
+    )
+    requests: list[str] = []
+    with browse(lab, name, width=width, requests=requests) as page:
+        page.run(0)
+        page.run(1)
+        until(lambda: len(shown_lines(page)) > 5, 20, "no output came")
+        fits = page.page.evaluate(
+            "() => { const pane = document.querySelector('.nsb-pane'), log = pane.querySelector('.nsb-log');"
+            " return pane.scrollWidth <= pane.clientWidth + 1 && log.scrollWidth <= log.clientWidth + 1; }"
+        )
+        assert fits
+        assert page.page.evaluate(_CONTRAST) >= 4.5
+        page.page.screenshot(path=lab.directory / f"pane-{theme[-5:].strip()}-{width}.png")
+        page.run(2)
+    assert not [url for url in requests if not re.match(rf"(http://127\.0\.0\.1:{lab.port}/|data:|blob:)", url)]
+
+
+# The least contrast (WCAG 2) of any coloured line of the pane against the ground it is on.
+_CONTRAST = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const ground = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const found = parse(getComputedStyle(e).backgroundColor);
+      if (found.length === 3 || found[3] > 0.5) return found;
+    }
+    return [255, 255, 255];
+  };
+  let least = 21;
+  for (const element of document.querySelectorAll('.nsb-pane span, .nsb-pane strong, .nsb-pane button')) {
+    if (!element.textContent.trim()) continue;
+    const [a, b] = [light(parse(getComputedStyle(element).color)), light(ground(element))];
+    least = Math.min(least, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+  }
+  return least;
+}"""
