@@ -251,5 +251,5 @@ def _copy_dress(origin: int, copy: int) -> None:
     like = os.fstat(origin)
     with suppress(PermissionError):
         os.fchown(copy, like.st_uid, like.st_gid)
-    os.fchmod(copy, like.st_mode & 0o7777)
+    os.fchmod(copy, like.st_mode & 0o1777)  # what was set-id stays so where it is, and is not made anew
     os.utime(copy, ns=(like.st_atime_ns, like.st_mtime_ns))

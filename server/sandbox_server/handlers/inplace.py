@@ -10,6 +10,7 @@ for lack of room may have changed some of its range. What must be all or nothing
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -28,6 +29,9 @@ class Finish(NamedTuple):
     durable: bool
 
 
+_SET_ID = stat.S_ISUID | stat.S_ISGID
+
+
 class Placed(NamedTuple):
     """How the content came into its place."""
 
@@ -40,7 +44,10 @@ def write_into(call: Call, path: Location, data: bytes | memoryview, offset: int
     """Write at an offset, or at the end when that is None. Call it in the path's turn."""
     descriptor = path.open_for_writing(append=offset is None)
     try:
-        size = os.fstat(descriptor).st_size
+        found = os.fstat(descriptor)
+        if found.st_mode & _SET_ID:  # the kernel takes them away from whoever writes, unless that is the superuser
+            os.fchmod(descriptor, found.st_mode & 0o777)
+        size = found.st_size
         demand_within(path, offset, size)
         check_size(call, max(size, (size if offset is None else offset) + len(data)))
         try:
