@@ -128,7 +128,6 @@ LATER: dict[int, str] = {
     4: "widgets",
     7: "port previews",
     8: "port previews",
-    28: "append and offset writes",
     37: "signed addresses",
     61: "widgets",
     101: "terminals",
