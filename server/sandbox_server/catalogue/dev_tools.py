@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..messages import FRAMES_TYPE, JSON_TYPE, SSE_TYPE
 from .model import Endpoint, Field
 
 _RUN = ("devtools:run",)
@@ -21,7 +22,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                      _CWD, _ENV,
                      Field("stdin", "text", "body", "Text for the standard input, then end of file.", None),
                  ), {"timeout_seconds": 300, "max_output_bytes": None}, ("languages",),
-                 executes_code=True, takes_paths=True),
+                 executes_code=True, takes_paths=True, answers=(JSON_TYPE, FRAMES_TYPE)),
         Endpoint("code_contexts_create", "POST", "/code/contexts", "dev_tools", "Opens a persistent namespace.", _RUN,
                  (
                      Field("language", "text", "body", "python; no other is known.", "python"),
@@ -37,7 +38,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("timeout", "number", "body", "Seconds; default, and for 0 or less: no bound.", None,
                            lenient=True),
                  ), {"timeout_seconds": None, "max_output_bytes": None},
-                 executes_code=True, streaming=True, takes_paths=True),
+                 executes_code=True, streaming=True, takes_paths=True, answers=(JSON_TYPE, FRAMES_TYPE, SSE_TYPE)),
         Endpoint("code_contexts_interrupt", "POST", "/code/contexts/{id}/interrupt", "dev_tools",
                  "Interrupts what runs in one.", _RUN, (_ID,)),
         Endpoint("code_contexts_restart", "POST", "/code/contexts/{id}/restart", "dev_tools",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..messages import OCTETS_TYPE
+from ..messages import JSON_TYPE, OCTETS_TYPE, SSE_TYPE
 from .model import Endpoint, Field, Step
 
 MIB = 1 << 20
@@ -53,7 +53,8 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("context", "int", "body", "Lines to answer before and after each hit, at most 20.", 0),
                      Field("max_depth", "int", "body", "Levels to look.", None),
                      Field("max_results", "int", "body", "Most hits.", None),
-                 ), {"max_depth": 5, "max_results": 100, "timeout_seconds": 10}),
+                 ), {"max_depth": 5, "max_results": 100, "timeout_seconds": 10},
+                 answers=(JSON_TYPE, "application/x-ndjson")),
         Endpoint("files_upload_stream", "POST", "/files/upload-stream", "file_ops",
                  "Stores a file: base64 inside JSON, or the raw body.", ("files:write",),
                  (
@@ -66,7 +67,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("mtime", "number", "body", "Modification time in Unix seconds.", None),
                      Field("durable", "bool", "body", "Flush file and directory to disk first.", False),
                  ), {"max_bytes": 100 * MIB},
-                 ("overwrite", "allow_extensions", "deny_extensions"), raw_types=(OCTETS_TYPE,),
+                 ("overwrite", "allow_extensions", "deny_extensions"), raw_types=(OCTETS_TYPE,), also=(201, 204),
                  steps=(
                      Step("status", "GET", _UPLOAD, (_UPLOAD_ID,)),
                      Step("append", "PATCH", _UPLOAD, (_UPLOAD_ID,), (PARTIAL_TYPE,)),
@@ -74,14 +75,15 @@ def endpoints() -> tuple[Endpoint, ...]:
                  )),
         Endpoint("files_download_stream", "GET", "/files/download-stream", "file_ops",
                  "Reads a file: base64 inside JSON, or raw bytes with ranges.", ("files:read",),
-                 (Field("path", "path", "query", "File.", op="read"),), {"max_bytes": None}, inline=True),
+                 (Field("path", "path", "query", "File.", op="read"),), {"max_bytes": None}, inline=True,
+                 answers=(JSON_TYPE, OCTETS_TYPE), also=(206, 304)),
         Endpoint("files_archive", "POST", "/files/archive", "file_ops", "Packs files into one archive.",
                  ("files:read",),
                  (
                      Field("paths", "paths", "body", "What to pack.", op="read"),
                      Field("format", "text", "body", "tar, tar.gz or zip; else as Accept says, else tar.gz.", None),
                      Field("level", "int", "body", "Compression of tar.gz and zip, 0 (none) to 9.", None),
-                 ), {"max_bytes": 100 * MIB, "max_files": 10_000}),
+                 ), {"max_bytes": 100 * MIB, "max_files": 10_000}, answers=(JSON_TYPE, *ARCHIVE_TYPES)),
         Endpoint("files_unpack", "POST", "/files/unpack", "file_ops", "Unpacks an uploaded archive.",
                  ("files:write",),
                  (
@@ -115,5 +117,5 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("renames", "bool", "query", "Tell a rename as one change instead of two.", False),
                      Field("cursor", "text", "query", "Where an earlier watch ended: what happened since comes first.",
                            ""),
-                 ), {"max_duration_seconds": 300}, streaming=True),
+                 ), {"max_duration_seconds": 300}, streaming=True, answers=(SSE_TYPE,)),
     )  # fmt: skip

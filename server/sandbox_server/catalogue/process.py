@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..messages import FRAMES_TYPE, JSON_TYPE, SSE_TYPE
 from .model import Endpoint, Field
 
 _COMMAND = Field("command", "command", "body", "Command line, split like a POSIX shell would; no shell runs it.")
@@ -27,7 +28,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("digest", "bool", "body", _DIGEST, False),
                  ),
                  {"timeout_seconds": None, "max_output_bytes": None, "max_processes": None},
-                 _RULES, executes_code=True, streaming=True),
+                 _RULES, executes_code=True, streaming=True, answers=(SSE_TYPE, FRAMES_TYPE)),
         Endpoint("process_start", "POST", "/process/start", "process", "Starts a command in the background.",
                  ("process:run",),
                  (
@@ -62,5 +63,5 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("stdout_from", "int", "query", "Byte offset into stdout (framed form only).", 0),
                      Field("stderr_from", "int", "query", "Byte offset into stderr (framed form only).", 0),
                      Field("digest", "bool", "query", _DIGEST, False),
-                 )),
+                 ), answers=(JSON_TYPE, FRAMES_TYPE)),
     )  # fmt: skip

@@ -19,5 +19,6 @@ def endpoints() -> tuple[Endpoint, ...]:
         Endpoint("packages", "GET", "/packages", "system", "Installed packages.", _READ,
                  (Field("manager", "text", "query", "pip or npm.", "pip"),)),
         Endpoint("system_metrics", "GET", "/system/metrics", "system", "Load, memory and disk.", _READ),
-        Endpoint("metrics", "GET", "/metrics", "system", "Counters in Prometheus text format.", _READ),
+        Endpoint("metrics", "GET", "/metrics", "system", "Counters in Prometheus text format.", _READ,
+                 answers=("text/plain",)),
     )  # fmt: skip
