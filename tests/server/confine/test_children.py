@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -209,8 +210,6 @@ def test_no_descriptor_of_the_server_reaches_a_confined_child(house: House) -> N
 
 
 def test_many_at_once_all_stay_inside(house: House) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(16) as pool:
         told = list(pool.map(lambda _: house.run(f"cat own {house.outside}/secret"), range(64)))
     assert {answer["stdout"] for answer in told} == {"own"}
@@ -232,3 +231,24 @@ def test_discovery_says_kernel_only_where_a_rule_is_written(start: Start) -> Non
     entries = house.server.request("GET", "/capabilities").json()["endpoints"]
     assert entries["shell"]["paths"]["enforcement"] == {"allow": "kernel", "deny": "api"}
     assert entries["process_start"]["paths"]["enforcement"] == {"allow": "api", "deny": "api"}
+
+
+def test_a_server_that_stops_under_load_leaves_no_confined_child_and_no_temporary_file(house: House) -> None:
+    place = house.run("printenv TMPDIR")["stdout"].strip()
+    mark = f"sleep 600.{house.server.pid}"
+    with ThreadPoolExecutor(12) as pool:
+        for _ in range(12):
+            pool.submit(house.server.request, "POST", "/shell", {"command": f"sh -c 'touch $$; {mark}; true'"})
+        eventually(lambda: len(list(house.data.iterdir())) >= 6)
+        assert house.server.stop(60) == 0
+    left = [line for line in Path("/proc").glob("[0-9]*/cmdline") if mark.split()[1] in read_quietly(line)]
+    assert left == []
+    assert not os.path.lexists(place)
+
+
+def read_quietly(path: Path) -> str:
+    """Text of a file that may vanish meanwhile."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
