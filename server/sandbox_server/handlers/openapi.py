@@ -153,7 +153,7 @@ def _statuses(route: Endpoint | None = None) -> set[int]:
 def _content(media_types: Iterable[str]) -> dict[str, Any]:
     schemas: Mapping[str, dict[str, Any]] = {
         JSON_TYPE: {"schema": {"type": "object"}},
-        SSE_TYPE: {"schema": {"type": "string", "description": "server-sent events"}},
+        SSE_TYPE: {"schema": {"description": "server-sent events"}},
         FRAMES_TYPE: {"schema": {"description": "frames: stream, three zero bytes, length, payload"}},
     }
     return {media_type.partition(";")[0]: schemas.get(media_type, {}) for media_type in media_types}
