@@ -140,7 +140,6 @@ LATER: dict[int, str] = {
     115: "terminals",
     116: "terminals",
     118: "terminals",
-    163: "agents' tool schemas",
     164: "widgets",
     167: "widgets",
     175: "agents' frameworks",
