@@ -502,7 +502,7 @@ def test_a_background_process_can_be_listed_read_and_ended(started: Run) -> None
     assert started("%sandbox ps -a").text.splitlines()[1].split() == ["1", "SIGTERM", "python", "cell"]
     assert started("%sandbox kill 1").text == "1 (python cell) has ended already"
     assert failure(started("%sandbox kill"))[0] == 'nothing runs in the background of sandbox "local"'
-    assert failure(started("%sandbox logs 9")) == ('no process "9" in sandbox "local"', "%sandbox ps --all")
+    assert failure(started("%sandbox logs 999")) == ('no process "999" in sandbox "local"', "%sandbox ps --all")
 
 
 def test_following_ends_with_the_process(started: Run) -> None:
