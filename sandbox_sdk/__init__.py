@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ._async.api import (
         AsyncCapabilities,
         AsyncCode,
+        AsyncCodeContext,
+        AsyncCodeStream,
         AsyncCommands,
         AsyncFiles,
         AsyncFileWatch,
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     )
     from ._capabilities import EndpointInfo, PathsInfo
     from ._changes import FileChange
+    from ._code_models import CodeEvent, ContextInfo, ErrorInfo, Execution, Result
     from ._errors import (
         AuthenticationError,
+        CodeFailedError,
         CommandFailedError,
         CommandTimeoutError,
         ConflictError,
@@ -77,6 +81,8 @@ if TYPE_CHECKING:
     from ._sync.api import (
         Capabilities,
         Code,
+        CodeContext,
+        CodeStream,
         Commands,
         Files,
         FileWatch,
@@ -111,6 +117,7 @@ _MODULES = (
         "_archive_calls",
         "_search",
         "_changes",
+        "_code_models",
         "_writing",
         "_capabilities",
         "sandbox.local_sandbox",
@@ -121,6 +128,8 @@ _MODULES = (
 __all__ = [
     "AsyncCapabilities",
     "AsyncCode",
+    "AsyncCodeContext",
+    "AsyncCodeStream",
     "AsyncCommands",
     "AsyncFileWatch",
     "AsyncFiles",
@@ -137,7 +146,11 @@ __all__ = [
     "AuthenticationError",
     "Capabilities",
     "Code",
+    "CodeContext",
+    "CodeEvent",
+    "CodeFailedError",
     "CodeResult",
+    "CodeStream",
     "CommandArgument",
     "CommandFailedError",
     "CommandInfo",
@@ -145,11 +158,14 @@ __all__ = [
     "CommandTimeoutError",
     "Commands",
     "ConflictError",
+    "ContextInfo",
     "Decision",
     "EditResult",
     "EndpointInfo",
     "EndpointNotAvailableError",
+    "ErrorInfo",
     "Event",
+    "Execution",
     "FileChange",
     "FileEntry",
     "FileInfo",
@@ -180,6 +196,7 @@ __all__ = [
     "Processes",
     "RateLimitedError",
     "Receipt",
+    "Result",
     "Sandbox",
     "SandboxConnectionError",
     "SandboxError",

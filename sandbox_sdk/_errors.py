@@ -13,6 +13,7 @@
     * RateLimitedError            too many requests; ``retry_after`` in seconds
     * CommandTimeoutError         took too long; carries the output so far; also a `TimeoutError`
   * CommandFailedError            ``check=True`` and the command did not succeed; ``result``
+  * CodeFailedError               ``raise_on_error=True`` and the code in a context did not; ``execution``
   * SandboxConnectionError        no answer; ``gone`` when nobody is there; also a `ConnectionError`
     * StreamInterruptedError      a stream broke off at ``offset``; what the command did afterwards is not known
   * TransferError                 a transfer ended, but not all of it arrived as it should; ``outcomes``
@@ -30,6 +31,7 @@ from ._public import public
 from ._tracebacks import short
 
 if TYPE_CHECKING:
+    from ._code_models import Execution
     from ._models import CommandResult, FileOutcome
 
 
@@ -199,6 +201,15 @@ class CommandFailedError(SandboxError):
     def __init__(self, message: str, *, result: CommandResult | None = None, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.result = result
+
+
+@public
+class CodeFailedError(SandboxError):
+    """The code in a context raised, or did not run to its end (``raise_on_error=True``)."""
+
+    def __init__(self, message: str, *, execution: Execution | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.execution = execution
 
 
 @public

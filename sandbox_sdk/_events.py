@@ -30,7 +30,8 @@ class FrameDecoder:
     Output is handed out as it comes, however large its frame; only records (stream 3) wait until they are whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_record_bytes: int = _MOST_RECORD_BYTES) -> None:
+        self._most_record_bytes = most_record_bytes
         self._buffer = bytearray()
         self._stream = 0
         self._left = 0
@@ -54,7 +55,7 @@ class FrameDecoder:
             stream, zeros, length = self._buffer[0], self._buffer[1:4], int.from_bytes(self._buffer[4:8], "big")
             if any(zeros) or stream not in (STDOUT, STDERR, RECORDS):
                 raise MalformedStreamError(f"a frame header begins with {bytes(self._buffer[:4])!r}")
-            if stream == RECORDS and length > _MOST_RECORD_BYTES:
+            if stream == RECORDS and length > self._most_record_bytes:
                 raise MalformedStreamError(f"a record of {length} bytes")
             del self._buffer[:_HEADER]
             if length:

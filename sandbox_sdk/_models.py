@@ -207,7 +207,7 @@ class Event:
     before `offset` were not kept. ``held``: the command has ended, but its output is still open. ``exit``: it is over.
     """
 
-    kind: Literal["output", "gap", "held", "exit"]
+    kind: Literal["output", "gap", "held", "exit", "start", "display", "result", "error", "end"]  # the last five: code
     stream: str = ""
     data: bytes = b""
     offset: int = 0

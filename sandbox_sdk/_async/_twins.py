@@ -12,6 +12,9 @@ from ..transfer.options import READ_LIMIT
 if TYPE_CHECKING:
     from .._archive_calls import ArchiveFormat
     from .._archive_calls import Unpacked
+    from .._code_models import ContextInfo
+    from .._code_models import Execution
+    from .._code_models import Result
     from .._models import CommandResult
     from .._models import Decision
     from .._models import FileEntry
@@ -31,13 +34,15 @@ if TYPE_CHECKING:
     from .._sync.capabilities import Capabilities
     from .._sync.changes import FileChanges
     from .._sync.client import ServerClient
+    from .._sync.code import Code
+    from .._sync.code import CodeContext
+    from .._sync.code import CodeStream
     from .._sync.files import Files
     from .._sync.handle import Process
     from .._sync.handle import Stdin
     from .._sync.process import Processes
     from .._sync.sandbox import Sandbox
     from .._sync.streams import OutputStream
-    from .._sync.system import Code
     from .._sync.system import Commands
     from .._sync.system import Git
     from .._sync.system import System
@@ -200,6 +205,114 @@ class AsyncServerClientTwins:
     def aclose_sync(self) -> None:
         """Close the connections. A client that the caller brought stays open."""
         self._twin.close()
+
+
+class AsyncCodeTwins:
+    """The blocking twins of `AsyncCode`."""
+
+    @property
+    def _twin(self) -> Code:
+        raise NotImplementedError
+
+    def run_sync(
+        self,
+        code: str,
+        language: str = "python",
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | bytes | None = None,
+        timeout: float | None = None,
+        on_stdout: Callable[[str], object] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+    ) -> CodeResult:
+        """Run a piece of code to its end, in a process of its own: ``python``, ``bash`` or ``node``."""
+        return self._twin.run(
+            code,
+            language,
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            timeout=timeout,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+        )
+
+    def create_context_sync(
+        self,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        name: str = "",
+    ) -> CodeContext:
+        """Open a Python namespace that lasts; use it as a context manager, or `delete` it."""
+        return self._twin.create_context(
+            cwd=cwd,
+            env=env,
+            name=name,
+        )
+
+    def contexts_sync(self) -> builtins.list[CodeContext]:
+        """The open contexts of this identity, oldest first."""
+        return self._twin.contexts()
+
+
+class AsyncCodeContextTwins:
+    """The blocking twins of `AsyncCodeContext`."""
+
+    @property
+    def _twin(self) -> CodeContext:
+        raise NotImplementedError
+
+    def run_sync(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        on_stdout: Callable[[str], object] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        on_display: Callable[[Result], object] | None = None,
+        raise_on_error: bool = False,
+        keep: int = KEEP,
+    ) -> Execution:
+        """Run code to its end. Whatever stops this call interrupts the code; the variables stay."""
+        return self._twin.run(
+            code,
+            timeout=timeout,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+            on_display=on_display,
+            raise_on_error=raise_on_error,
+            keep=keep,
+        )
+
+    def stream_sync(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+    ) -> CodeStream:
+        """Run code and iterate what comes of it; use it as a context manager. Leaving it interrupts the code."""
+        return self._twin.stream(
+            code,
+            timeout=timeout,
+        )
+
+    def interrupt_sync(self) -> bool:
+        """Interrupt what runs, as Ctrl-C would; False when nothing does."""
+        return self._twin.interrupt()
+
+    def restart_sync(self) -> ContextInfo:
+        """End the program and everything it started, and begin again with nothing."""
+        return self._twin.restart()
+
+    def refresh_sync(self) -> ContextInfo:
+        """Ask how it is; `info` stays as it was once the context is gone."""
+        return self._twin.refresh()
+
+    def delete_sync(self) -> None:
+        """Close it; the program and everything it started end."""
+        self._twin.delete()
 
 
 class AsyncFilesTwins:
@@ -877,28 +990,6 @@ class AsyncCommandsTwins:
             name,
             timeout=timeout,
             **arguments,
-        )
-
-
-class AsyncCodeTwins:
-    """The blocking twins of `AsyncCode`."""
-
-    @property
-    def _twin(self) -> Code:
-        raise NotImplementedError
-
-    def run_sync(
-        self,
-        code: str,
-        language: str = "python",
-        *,
-        timeout: float | None = None,
-    ) -> CodeResult:
-        """Run a piece of code to its end."""
-        return self._twin.run(
-            code,
-            language,
-            timeout=timeout,
         )
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from .capabilities import AsyncCapabilities
 from .client import AsyncServerClient
+from .code import AsyncCode, AsyncCodeContext, AsyncCodeStream
 from .files import AsyncFiles
 from .handle import AsyncProcess, AsyncStdin
 from .process import AsyncProcesses
 from .sandbox import AsyncSandbox
 from .streams import AsyncFollowedOutput, AsyncOutputStream
-from .system import AsyncCode, AsyncCommands, AsyncGit, AsyncSystem
+from .system import AsyncCommands, AsyncGit, AsyncSystem
 from .uploads import AsyncUpload
 from .watch import AsyncFileWatch
 
 __all__ = [
     "AsyncCapabilities",
     "AsyncCode",
+    "AsyncCodeContext",
+    "AsyncCodeStream",
     "AsyncCommands",
     "AsyncFileWatch",
     "AsyncFiles",

@@ -16,10 +16,11 @@ from .._public import public
 from .._sync.client import ServerClient  # async only
 from ._twins import AsyncServerClientTwins  # async only
 from .capabilities import AsyncCapabilities
+from .code import AsyncCode
 from .connection import AsyncConnection
 from .files import AsyncFiles
 from .process import AsyncProcesses
-from .system import AsyncCode, AsyncCommands, AsyncGit, AsyncSystem
+from .system import AsyncCommands, AsyncGit, AsyncSystem
 
 
 @public

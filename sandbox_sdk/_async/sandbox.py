@@ -25,9 +25,10 @@ from ..sandbox.settings import Settings
 from ._twins import AsyncSandboxTwins  # async only
 from .capabilities import AsyncCapabilities
 from .client import AsyncServerClient
+from .code import AsyncCode
 from .files import AsyncFiles
 from .process import AsyncProcesses
-from .system import AsyncCode, AsyncCommands, AsyncGit, AsyncSystem
+from .system import AsyncCommands, AsyncGit, AsyncSystem
 
 SERVER_PORT = 9000
 NETWORKS = {"off": "off", "no tcp": "no TCP", "shared": "shared with this machine"}

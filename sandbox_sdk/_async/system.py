@@ -1,4 +1,4 @@
-"""The machine inside the sandbox, the operator's own commands, code and repositories: one plain call each."""
+"""The machine inside the sandbox, the operator's own commands and repositories: one plain call each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from .. import _calls as calls
 from .._call import call, each
 from .._public import public
-from .._reports import CodeResult, CommandInfo, GitDiff, GitStatus, ListeningPort, Package, SystemInfo, SystemMetrics
-from .._sync.system import Code, Commands, Git, System  # async only
-from ._twins import AsyncCodeTwins, AsyncCommandsTwins, AsyncGitTwins, AsyncSystemTwins  # async only
+from .._reports import CommandInfo, GitDiff, GitStatus, ListeningPort, Package, SystemInfo, SystemMetrics
+from .._sync.system import Commands, Git, System  # async only
+from ._twins import AsyncCommandsTwins, AsyncGitTwins, AsyncSystemTwins  # async only
 from .connection import AsyncConnection
 
 
@@ -71,26 +71,6 @@ class AsyncCommands(AsyncCommandsTwins):
     async def run(self, name: str, /, *, timeout: float | None = None, **arguments: Any) -> Any:
         """Run one by name with JSON arguments; answers what it returns."""
         return await self._connection.send(calls.custom(name, arguments, timeout))
-
-
-@public
-class AsyncCode(AsyncCodeTwins):
-    """Runs pieces of code."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
-
-    @property
-    def _twin(self) -> Code:  # async only
-        return self._connection.twin.code
-
-    async def run(self, code: str, language: str = "python", *, timeout: float | None = None) -> CodeResult:
-        """Run a piece of code to its end."""
-        patience = calls.DEFAULT_CODE_SECONDS if timeout is None else timeout
-        request = call(
-            "code_run", CodeResult.from_wire, patience=patience, code=code, language=language, timeout=timeout
-        )
-        return await self._connection.send(request)
 
 
 @public

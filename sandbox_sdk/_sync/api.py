@@ -5,18 +5,21 @@ from __future__ import annotations
 
 from .capabilities import Capabilities
 from .client import ServerClient
+from .code import Code, CodeContext, CodeStream
 from .files import Files
 from .handle import Process, Stdin
 from .process import Processes
 from .sandbox import Sandbox
 from .streams import FollowedOutput, OutputStream
-from .system import Code, Commands, Git, System
+from .system import Commands, Git, System
 from .uploads import Upload
 from .watch import FileWatch
 
 __all__ = [
     "Capabilities",
     "Code",
+    "CodeContext",
+    "CodeStream",
     "Commands",
     "FileWatch",
     "Files",

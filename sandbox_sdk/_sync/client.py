@@ -15,10 +15,11 @@ from .._known import Known
 from .._models import Decision
 from .._public import public
 from .capabilities import Capabilities
+from .code import Code
 from .connection import Connection
 from .files import Files
 from .process import Processes
-from .system import Code, Commands, Git, System
+from .system import Commands, Git, System
 
 
 @public

@@ -24,9 +24,10 @@ from ..sandbox.policies import DEFAULT_PRESET, PolicySource
 from ..sandbox.settings import Settings
 from .capabilities import Capabilities
 from .client import ServerClient
+from .code import Code
 from .files import Files
 from .process import Processes
-from .system import Code, Commands, Git, System
+from .system import Commands, Git, System
 
 SERVER_PORT = 9000
 NETWORKS = {"off": "off", "no tcp": "no TCP", "shared": "shared with this machine"}

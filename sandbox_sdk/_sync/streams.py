@@ -117,16 +117,21 @@ class OutputStream:
             return
         response = self._response = self._connection.open(self._call)
         kind = response.headers.get("content-type", "").partition(";")[0].strip()
+        self._reader = self._reader_of(kind)
         if kind == FRAMES:
-            self._reader = FramedCourse(self._course)
             expect_within(response, max(self._connection.binding.timeout, _HEARTBEAT_PATIENCE))
-        elif kind == EVENTS:
-            self._reader = EventCourse(self._course)
+        elif self._reader is not None:
             expect_within(response, self._connection.binding.timeout + self._call.silence)
         else:
             self.close()
             raise protocol_error(f'the server streams "{kind}"', response.status_code, self._call.endpoint)
         self._body = response.iter_raw()
+
+    def _reader_of(self, kind: str) -> FramedCourse | EventCourse | None:
+        """What reads a body of this media type."""
+        if kind == FRAMES:
+            return FramedCourse(self._course)
+        return EventCourse(self._course) if kind == EVENTS else None
 
     def _receive(self) -> None:
         """Take the next bytes from the network and sort them into events."""
