@@ -38,7 +38,7 @@ def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
     """
     endpoint, request = call.grant.endpoint, call.request
     query = query_of(request)
-    call.raw = media_type(request) in endpoint.raw_types
+    call.raw = request.media_type in endpoint.raw_types
     if call.raw:
         written = "max_request_bytes" in call.grant.configured_limits  # the default cap is for JSON forms only
         _check_length(request, call.grant.size("max_request_bytes") if written else None)
@@ -75,10 +75,6 @@ def query_of(request: Request) -> dict[str, str]:
     return {name: value for name, value in query.items() if value}
 
 
-def media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
 def _check_length(request: Request, limit: int | None) -> None:
     if limit is not None and request.body.length > limit:
         raise Refusal(
@@ -94,7 +90,7 @@ def _body_of(endpoint: Endpoint, call: Call) -> Mapping[str, Any]:
     _check_length(request, call.grant.size("max_request_bytes"))
     if not request.body.length:
         return _NO_BODY
-    kind = media_type(request)
+    kind = request.media_type
     if kind and kind != "application/json":
         offered = " or ".join(("application/json", *endpoint.raw_types))
         raise Refusal("unsupported_media_type", f"content type {quoted(kind, 64)} is not accepted here; send {offered}")
@@ -262,7 +258,7 @@ def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:
         case "command":
             return _by_rule(call, lambda grant: _admit_command(call, grant, value, bound))
         case "url":
-            return _by_rule(call, lambda grant: call.services.url_guard(grant).admit(value))
+            return value and _by_rule(call, lambda grant: call.services.url_guard(grant).admit(value))
         case "path":
             return _locate(call, field, value, bound)
         case "paths":

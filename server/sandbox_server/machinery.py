@@ -41,6 +41,7 @@ class Machinery:
             stack.callback(self.processes.close)
             self.application = self._application(settings, policy)
             stack.callback(self.terminals.shut_down)
+            stack.callback(self.browser.close)
             stack.callback(self.watches.close)
             self._parts = stack.pop_all()
 
@@ -72,6 +73,7 @@ class Machinery:
             ],
         )
         self.terminals = services.terminals
+        self.browser = services.browser
         self.watches = services.watches
         services.gauges.append(Gauge("terminals", "gauge", "Terminals that are open.", self.terminals.count))
         return Application(

@@ -92,6 +92,11 @@ class Request:
     client: str = ""  # "127.0.0.1:40312", or "unix"
     id: str = ""  # goes out as X-Request-Id and into the audit line
 
+    @property
+    def media_type(self) -> str:
+        """What the body calls itself, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
 
 @dataclass(slots=True)
 class FileSlice:
@@ -197,6 +202,7 @@ REFUSALS: dict[str, Reason] = {
     "process_invalid": Reason(400, "ValueError", "the command names no program"),
     "env_invalid": Reason(400, "ValueError", "not a map of variable names to text"),
     "bad_archive": Reason(400, "ValueError", "the archive is damaged, or holds what may not be unpacked"),
+    "script_failed": Reason(400, "ValueError", "the script failed in the page"),
     "url_invalid": Reason(400, "ValueError", "not an absolute http or https URL"),
     "wrong_type": Reason(400, "TypeError", "an argument of a custom command has the wrong type"),
     "git_error": Reason(400, "GitError", "git cannot read what lies there"),
@@ -226,6 +232,7 @@ REFUSALS: dict[str, Reason] = {
     "command_not_found": Reason(404, "ValueError", "no custom command of this name"),
     "session_not_found": Reason(404, "ValueError", "no such terminal of this identity"),
     "context_not_found": Reason(404, "NotFoundError", "no such code context of this identity"),
+    "element_not_found": Reason(404, "ValueError", "nothing on the page matches the selector"),
     "method_not_allowed": Reason(405, "ValueError", "the path exists with another method"),
     "timeout": Reason(408, "TimeoutError", "the work took longer than allowed"),
     "file_exists": Reason(409, "FileExistsError", "the target exists"),
@@ -247,7 +254,9 @@ REFUSALS: dict[str, Reason] = {
     "command_failed": Reason(500, "RuntimeError", "a custom command failed; `type` is the class of its exception"),
     "internal_error": Reason(500, "InternalError", "a fault of the server; see its log"),
     "not_implemented": Reason(501, "NotImplementedError", "this server does not offer it yet"),
+    "browser_failed": Reason(502, "RuntimeError", "the page cannot be reached, or the browser gave up"),
     "busy": Reason(503, "ResourceError", "out of descriptors, memory or connections; try again"),
+    "browser_unavailable": Reason(503, "RuntimeError", "no browser is installed, or it does not start"),
     "version_not_supported": Reason(505, "ValueError", "the HTTP version is not supported"),
     "no_space": Reason(507, "OSError", "no space left on the device"),
 }

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from .access import Grant, Identity, Scope
+from .browser.front import Browser
 from .catalogue import Catalogue, Endpoint
 from .confinement import Confinement
 from .contexts.table import ContextTable
@@ -48,6 +49,8 @@ class Rule(Protocol):
     def rule(self) -> str | None: ...
     @property
     def scopes(self) -> tuple[str, ...]: ...
+    @property
+    def params(self) -> Mapping[str, Any]: ...
     @property
     def audit(self) -> str: ...
 
@@ -103,6 +106,7 @@ class Services:
     def __post_init__(self) -> None:
         self._command_guard = lru_cache(maxsize=256)(self._new_command_guard)
         self._url_guard = lru_cache(maxsize=256)(UrlGuard)
+        self.browser = Browser(self.program_path, self.child_environment, self.page_guard)
         self.terminals = Terminals(self.processes)
         self.contexts = ContextTable(self.processes)
         self.variables = Variables(self.child_environment)
@@ -126,7 +130,14 @@ class Services:
         return CommandGuard(allow, deny, self.program_path)
 
     def url_guard(self, grant: Grant) -> UrlGuard:
-        params = grant.params
+        return self._url_guard_of(grant.params)
+
+    def page_guard(self) -> UrlGuard:
+        """What holds for every request of a page, whichever call caused it."""
+        enforced = self.rules.mode == "enforce"
+        return self._url_guard_of(self.rules.rule("browser_navigate").params if enforced else {})
+
+    def _url_guard_of(self, params: Mapping[str, Any]) -> UrlGuard:
         allow, deny = (tuple(params.get(name, ())) for name in ("url_allow", "url_deny"))
         return self._url_guard(allow, deny, params.get("block_private_networks"))
 

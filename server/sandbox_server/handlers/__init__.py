@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ..messages import Response
 from . import core
+from .browser import BROWSER_HANDLERS
 from .code import CODE_HANDLERS
 from .commands import COMMAND_HANDLERS
 from .files import FILE_HANDLERS
@@ -20,6 +21,7 @@ HANDLERS: Mapping[str, Callable[..., Response]] = {
     "capabilities": core.capabilities,
     "capabilities_check": core.capabilities_check,
     "openapi": openapi,
+    **BROWSER_HANDLERS,
     **CODE_HANDLERS,
     **COMMAND_HANDLERS,
     **FILE_HANDLERS,

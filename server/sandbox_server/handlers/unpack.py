@@ -12,7 +12,6 @@ from ..archives.members import Entry
 from ..archives.reading import Bytes, bad, gunzipped
 from ..archives.tar_reader import read_tar
 from ..archives.zip_reader import ZipReader
-from ..arguments import media_type
 from ..call import Call
 from ..guards.paths import Location
 from ..guards.staging import Staging
@@ -32,7 +31,7 @@ def files_unpack(call: Call, *, path: Location, overwrite: bool | None) -> Respo
     replacing = overwrite is not False and call.grant.params.get("overwrite") is not False
     with path.stage() as staging:
         unpacking = _Unpacking(call, staging)
-        kind = media_type(call.request)
+        kind = call.request.media_type
         if kind == "application/zip":
             unpacking.zip()
         else:

@@ -74,7 +74,6 @@ def test_an_entry_says_what_this_caller_may_do_and_why_not(door: House) -> None:
         False, "endpoint_disabled", "policy:endpoints.shell",
     )  # fmt: skip
     assert entries["process_list"]["reason"] == "missing_scope"
-    assert entries["files_watch"]["reason"] == "not_implemented"
     assert entries["code_run"]["reason"] == "endpoint_disabled"
     for id, entry in caps(door, ADMIN)["endpoints"].items():
         assert entry["allowed"] is (entry["enabled"] and id in HANDLERS)
@@ -142,7 +141,6 @@ def check(door: House, *headers: tuple[str, str], **body: Any) -> Any:
         ({"endpoint": "files_stat", "path": "a", "op": "exec"}, None),
         ({"endpoint": "files_mkdir", "path": "a"}, "missing_scope"),
         ({"endpoint": "shell"}, "endpoint_disabled"),
-        ({"endpoint": "files_watch", "path": "a"}, "not_implemented"),
         ({"endpoint": "no_such"}, "unknown_endpoint"),
         ({"endpoint": "health"}, None),
         ({"endpoint": "health", "path": "/etc"}, "path_not_allowed"),

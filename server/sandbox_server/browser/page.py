@@ -1,0 +1,214 @@
+"""One identity's page: what is done with it, what it logged, and where it may not go."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from ..guards.urls import UrlGuard
+from ..messages import Refusal, quoted
+from .wording import Moment
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Request, Route
+    from playwright.async_api import Page as Tab
+
+T = TypeVar("T")
+
+_MOST_LOGS, _MOST_TEXT = 1000, 10_000
+_MOST_SECONDS = 300.0  # whatever a caller says
+_SLACK = 5.0
+_LOCAL = ("data:", "blob:", "about:")  # nothing of these leaves the browser
+_PDF_PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
+_MOST_LEVELS = 100
+
+
+class Page:
+    """Lives in the browser's event loop. `turn` is held by whoever works with it."""
+
+    def __init__(self, context: BrowserContext, tab: Tab, guard: UrlGuard) -> None:
+        self._context = context
+        self._tab = tab
+        self._guard = guard
+        self._logs: list[dict[str, str]] = []
+        self._refused: Refusal | None = None
+        self._tasks: set[asyncio.Future[None]] = set()
+        self.turn = asyncio.Lock()
+        self.waiting = 0
+        self.broken = False  # not to be used again
+
+    @classmethod
+    async def open(cls, chromium: Browser, guard: UrlGuard) -> Page:
+        """A page that shares nothing with any other: cookies, storage and cache are its own."""
+        context = await chromium.new_context(service_workers="block", accept_downloads=False)
+        page = cls(context, await context.new_page(), guard)
+        await context.route("**/*", page._judge)
+        context.on("request", page._judge_hop)
+        context.on("page", lambda other: page._later(other.close()))
+        page._tab.on("console", page._log)
+        page._tab.on("crash", lambda _: page._break())
+        return page
+
+    async def close(self) -> None:
+        self.broken = True
+        await asyncio.wait({asyncio.ensure_future(_quietly(self._context.close()))}, timeout=_SLACK)
+
+    async def guarded(self, work: Callable[[Page], Awaitable[T]]) -> T:
+        """Run an action; what the driver says about a failure becomes a refusal of ours."""
+        api = import_module("playwright.async_api")
+        try:
+            return await asyncio.wait_for(work(self), _MOST_SECONDS + _SLACK)
+        except (api.TimeoutError, asyncio.TimeoutError):
+            raise Refusal("timeout", "the browser took longer than allowed; allow more, or look at the page") from None
+        except api.Error:
+            if self._refused is not None:
+                raise self._take_refused() from None
+            raise Refusal(
+                "browser_failed", "the browser could not do it; the page is gone, broken or unreachable"
+            ) from None
+
+    async def navigate(self, url: str, wait_until: Moment, seconds: float) -> dict[str, Any]:
+        self._refused = None
+        answer = await self._tab.goto(url, wait_until=wait_until, timeout=_milliseconds(seconds))
+        if self._refused is not None:
+            raise self._take_refused()
+        return {"url": self._tab.url, "title": await self._tab.title(), "status": answer.status if answer else 0}
+
+    async def content(self, kind: str) -> dict[str, str]:
+        script = "() => document.body ? document.body.innerText : ''"
+        text = await self._tab.content() if kind == "html" else str(await self._bounded(self._tab.evaluate(script), 30))
+        return {"content": text, "url": self._tab.url, "title": await self._tab.title()}
+
+    async def screenshot(self, selector: str | None, *, full_page: bool, kind: Literal["png", "jpeg"]) -> bytes:
+        if selector is None:
+            return await self._tab.screenshot(full_page=full_page, type=kind)
+        await self._find(selector)
+        return await self._tab.locator(selector).first.screenshot(type=kind)
+
+    async def click(self, selector: str, seconds: float) -> None:
+        await self._readable(selector)
+        await self._tab.locator(selector).first.click(timeout=_milliseconds(seconds))
+
+    async def type(self, selector: str, text: str, *, delay: float, clear: bool) -> None:
+        await self._readable(selector)
+        target = self._tab.locator(selector).first
+        if clear:
+            await target.fill("", timeout=5000)
+        await target.press_sequentially(text, delay=delay, timeout=_milliseconds(5 + len(text) * delay / 1000))
+
+    async def evaluate(self, script: str, seconds: float) -> Any:
+        """The value of an expression or function, as plain JSON."""
+        api = import_module("playwright.async_api")
+        try:
+            return plain(await self._bounded(self._tab.evaluate(script), seconds))
+        except api.TimeoutError:
+            raise
+        except api.Error as error:
+            if self._tab.is_closed():
+                raise
+            said = error.message.removeprefix("Page.evaluate: ").partition("\n")[0]
+            raise Refusal("script_failed", f"the script failed in the page: {quoted(said)}") from None
+
+    async def pdf(self, format: str, *, landscape: bool) -> tuple[bytes, int]:
+        data = await self._tab.pdf(format=format, landscape=landscape)
+        return data, len(_PDF_PAGE.findall(data))
+
+    def take_logs(self) -> list[dict[str, str]]:
+        logs, self._logs = self._logs, []
+        return logs
+
+    async def _bounded(self, work: Awaitable[T], seconds: float) -> T:
+        """A page that is still busy then is given up: nothing else could be done with it."""
+        try:
+            return await asyncio.wait_for(work, min(max(seconds, 0.001), _MOST_SECONDS))
+        except asyncio.TimeoutError:
+            self._break()
+            raise
+
+    async def _readable(self, selector: str) -> bool:
+        """Whether an element is there now; a selector that cannot be read is refused."""
+        api = import_module("playwright.async_api")
+        try:
+            return await self._tab.query_selector(selector) is not None
+        except api.Error:
+            if self._tab.is_closed():
+                raise
+            message = f'"selector" {quoted(selector, 64)} cannot be read; write a CSS selector'
+            raise Refusal("invalid_argument", message, field="selector") from None
+
+    async def _find(self, selector: str) -> None:
+        if not await self._readable(selector):
+            raise Refusal("element_not_found", f"nothing on the page matches {quoted(selector, 64)}")
+
+    async def _judge(self, route: Route) -> None:
+        """Every request of the page and its frames, before it goes out."""
+        request = route.request
+        try:
+            if not request.url.startswith(_LOCAL):
+                self._guard.judge(request.url)
+        except Refusal as refusal:
+            if request.is_navigation_request() and request.frame.parent_frame is None:
+                self._refused = refusal
+            await route.abort("blockedbyclient")
+        else:
+            await route.continue_()
+
+    def _judge_hop(self, request: Request) -> None:
+        """Redirects cannot be held back, so what one led to is thrown away; the proxy has judged its address."""
+        if request.redirected_from is None:
+            return
+        try:
+            self._guard.judge(request.url)
+        except Refusal as refusal:
+            self._refused = refusal
+            self._later(self._tab.goto("about:blank"))
+
+    def _log(self, message: ConsoleMessage) -> None:
+        if len(self._logs) < _MOST_LOGS:
+            moment = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+            self._logs.append({"type": message.type, "text": message.text[:_MOST_TEXT], "timestamp": moment})
+
+    def _take_refused(self) -> Refusal:
+        assert self._refused is not None
+        refusal, self._refused = self._refused, None
+        return refusal
+
+    def _break(self) -> None:
+        self.broken = True
+
+    def _later(self, work: Awaitable[object]) -> None:
+        task = asyncio.ensure_future(_quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _quietly(work: Awaitable[object]) -> None:
+    try:
+        await work
+    except Exception:
+        return
+
+
+def _milliseconds(seconds: float) -> float:
+    """Never 0, which would mean without end."""
+    return min(max(seconds, 0.001), _MOST_SECONDS) * 1000
+
+
+def plain(value: Any, levels: int = _MOST_LEVELS) -> Any:
+    """What JSON can hold: no endless structures, no numbers that are none; anything else as text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if levels == 0:
+        raise Refusal("script_failed", f"the script's value has more than {_MOST_LEVELS} levels, or holds itself")
+    if isinstance(value, (list, tuple)):
+        return [plain(item, levels - 1) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item, levels - 1) for key, item in value.items()}
+    return str(value)

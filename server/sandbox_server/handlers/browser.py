@@ -1,0 +1,81 @@
+"""The page of whoever calls: open, look, click, type, run a script."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Literal, get_args
+
+from ..browser.wording import PAPERS, Moment, image_size
+from ..call import Call
+from ..messages import Refusal, Response, json_response, quoted
+
+
+def browser_navigate(call: Call, *, url: str, wait_until: str, timeout: float) -> Response:
+    """Open a URL; answers where that led."""
+    moment = next((known for known in get_args(Moment) if known == wait_until), None)
+    if moment is None:
+        known = ", ".join(get_args(Moment))
+        message = f'"wait_until" must be one of {known}, not {quoted(wait_until, 32)}'
+        raise Refusal("invalid_argument", message, field="wait_until")
+    browser, owner = call.services.browser, call.grant.identity.id
+    return json_response(browser.use(owner, lambda page: page.navigate(url, moment, timeout / 1000)))
+
+
+def browser_screenshot(call: Call, *, selector: str, full_page: bool, format: str) -> Response:
+    kind: Literal["png", "jpeg"] = "jpeg" if format == "jpeg" else "png"
+    image = call.services.browser.use(
+        call.grant.identity.id,
+        lambda page: page.screenshot(selector or None, full_page=full_page, kind=kind),
+    )
+    width, height = image_size(image)
+    return json_response({"image_base64": base64.b64encode(image).decode(), "width": width, "height": height})
+
+
+def browser_content(call: Call, *, type: str) -> Response:
+    kind = "text" if type == "text" else "html"
+    return json_response(call.services.browser.use(call.grant.identity.id, lambda page: page.content(kind)))
+
+
+def browser_click(call: Call, *, selector: str, timeout: float) -> Response:
+    call.services.browser.use(call.grant.identity.id, lambda page: page.click(selector, timeout / 1000))
+    return json_response({"clicked": True, "selector": selector})
+
+
+def browser_type(call: Call, *, selector: str, text: str | None, delay: float, clear: bool) -> Response:
+    if text is None:
+        raise Refusal("invalid_argument", '"text" is required', field="text")
+    pause = min(max(delay, 0), 10_000)
+    call.services.browser.use(call.grant.identity.id, lambda page: page.type(selector, text, delay=pause, clear=clear))
+    return json_response({"typed": True, "selector": selector, "text": text})
+
+
+def browser_evaluate(call: Call, *, script: str, timeout: float) -> Response:
+    result = call.services.browser.use(call.grant.identity.id, lambda page: page.evaluate(script, timeout / 1000))
+    return json_response({"result": result})
+
+
+def browser_pdf(call: Call, *, format: str, landscape: bool) -> Response:
+    known = next((name for name in PAPERS if name.lower() == format.lower()), None)
+    if known is None:
+        message = f'"format" must be one of {", ".join(PAPERS)}, not {quoted(format, 32)}'
+        raise Refusal("invalid_argument", message, field="format")
+    data, pages = call.services.browser.use(call.grant.identity.id, lambda page: page.pdf(known, landscape=landscape))
+    return json_response({"pdf_base64": base64.b64encode(data).decode(), "pages": pages})
+
+
+def browser_console(call: Call) -> Response:
+    """What the page has logged since this was last asked."""
+    return json_response({"logs": call.services.browser.console(call.grant.identity.id)})
+
+
+BROWSER_HANDLERS: Mapping[str, Callable[..., Response]] = {
+    "browser_navigate": browser_navigate,
+    "browser_screenshot": browser_screenshot,
+    "browser_content": browser_content,
+    "browser_click": browser_click,
+    "browser_type": browser_type,
+    "browser_evaluate": browser_evaluate,
+    "browser_pdf": browser_pdf,
+    "browser_console": browser_console,
+}
