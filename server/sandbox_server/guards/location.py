@@ -172,6 +172,8 @@ class Location:
         facts = os.fstat(target)
         if not (stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)):
             raise Refusal("not_found", f"{quoted(self.path)} is neither a file nor a directory; its bits stay")
+        if mode & 0o700 != 0o700:
+            self._guard.protect(self.path)  # nobody could get in any more
         self._guard.judge_links(facts, self.path)
         changed = 0
         if recursive and stat.S_ISDIR(facts.st_mode):

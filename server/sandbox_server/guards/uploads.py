@@ -26,7 +26,7 @@ class Upload:
 
     owner: str
     path: str  # as resolved when it began; judged again when it ends
-    part: Replacement | None  # None once it is complete
+    part: Replacement | None  # None once it is complete or forgotten
     replacing: bool
     headers: Headers  # of the request that began it: its conditions hold for the end
     mode: int | None
@@ -34,28 +34,23 @@ class Upload:
     durable: bool
     length: int | None  # None until the sender knows it
     id: str = field(default_factory=lambda: secrets.token_hex(16))
+    offset: int = 0  # how many bytes have arrived, as of the last request that has ended
     receipt: bytes = b""
     expires: float = 0.0
     busy: Lock = field(default_factory=Lock)
-    _final: int = 0
 
     @property
     def complete(self) -> bool:
-        return self.part is None
-
-    @property
-    def offset(self) -> int:
-        """How many bytes have arrived."""
-        return self._final if self.part is None else os.fstat(self.part.descriptor).st_size
+        return bool(self.receipt)
 
     @property
     def lost(self) -> bool:
         """Somebody has removed the directory that it was to go to, or the part itself."""
         return self.part is not None and os.fstat(self.part.descriptor).st_nlink == 0
 
-    def finish(self, receipt: bytes, size: int) -> None:
+    def finish(self, receipt: bytes) -> None:
         """It is in its place; what is kept is the receipt, for a sender who did not get it."""
-        self.receipt, self._final = receipt, size
+        self.receipt = receipt
         self.drop()
 
     def drop(self) -> None:
@@ -94,7 +89,7 @@ class Uploads:
             self._forget_old()
             upload = self._uploads.get(upload_id)
             if upload is None or upload.owner != owner:
-                raise Refusal("not_found", f"no upload {quoted(upload_id, 64)} of yours is under way; begin it again")
+                raise unknown_upload(upload_id)
             self._renew(upload)
             return upload
 
@@ -147,3 +142,7 @@ class Uploads:
                     upload.drop()
                     del self._uploads[upload.id]
                 upload.busy.release()
+
+
+def unknown_upload(upload_id: str) -> Refusal:
+    return Refusal("not_found", f"no upload {quoted(upload_id, 64)} of yours is under way; begin it again")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from ..call import Call
 from ..catalogue.files import PARTIAL_TYPE
 from ..guards.paths import Location, Replacement
-from ..guards.uploads import Upload
+from ..guards.uploads import Upload, unknown_upload
 from ..messages import Headers, Refusal, Response, json_response, quoted
 from .conditions import demands_absence, expected_sha256, wants_sha256
 from .extensions import judge_extension
@@ -62,7 +62,7 @@ def begin(call: Call, path: Location, old: os.stat_result | None, finish: Finish
     uploads.add(upload)
     with uploads.holding(upload):
         try:
-            _take_in(call, part)
+            _take_in(call, upload, part)
         except BaseException:
             uploads.forget(upload)  # nobody knows where it is
             raise
@@ -93,7 +93,7 @@ def append(call: Call, *, id: str) -> Response:
         _demand_size(call, end)
         with _telling(upload):
             check_room(part.descriptor, end - offset)
-            _take_in(call, part)
+            _take_in(call, upload, part)
         if not complete:
             return _state(call, upload, 204)
         return _end(call, upload, part)
@@ -113,6 +113,8 @@ def _find(call: Call, upload_id: str) -> Upload:
 
 def _demand_place(upload: Upload, offset: int) -> Replacement:
     arrived = upload.offset
+    if upload.part is None and not upload.complete:  # cancelled at this very moment
+        raise unknown_upload(upload.id)
     if upload.part is None:
         refusal = Refusal(
             "conflict", "this upload is complete; begin another one", problem=f"{_PROBLEMS}completed-upload"
@@ -167,7 +169,7 @@ def _telling(upload: Upload) -> Iterator[None]:
         raise
 
 
-def _take_in(call: Call, part: Replacement) -> None:
+def _take_in(call: Call, upload: Upload, part: Replacement) -> None:
     """The body behind what is there. What breaks off stays: the next request goes on behind it."""
     os.lseek(part.descriptor, 0, os.SEEK_END)
     try:
@@ -176,6 +178,8 @@ def _take_in(call: Call, part: Replacement) -> None:
         if not is_full(error):
             raise
         raise no_space(part.descriptor, call.request.body.length) from None
+    finally:
+        upload.offset = os.fstat(part.descriptor).st_size
 
 
 def _end(call: Call, upload: Upload, part: Replacement) -> Response:
@@ -188,8 +192,8 @@ def _end(call: Call, upload: Upload, part: Replacement) -> Response:
         call.services.uploads.forget(upload)
         raise
     assert isinstance(response.body, bytes)
-    upload.finish(response.body, part_size := upload.offset)
-    response.headers += [("Upload-Offset", str(part_size)), ("Upload-Complete", "?1")]
+    upload.finish(response.body)
+    response.headers += [("Upload-Offset", str(upload.offset)), ("Upload-Complete", "?1")]
     return response
 
 

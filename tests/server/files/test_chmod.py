@@ -68,6 +68,12 @@ def test_bits_that_close_directories_reach_everything_all_the_same(files: Files,
     assert {bits(tree / name) for name in ("d", "d/a", "d/sub", "d/sub/b")} == {0}
 
 
+def test_the_allowed_directory_itself_stays_open(files: Files, tree: Path) -> None:
+    assert refusal(chmod(files, ".", "500", recursive=True)) == (403, "path_denied")
+    assert chmod(files, ".", "750").json() == {"path": str(tree), "mode": "0750", "changed": 1}
+    assert chmod(files, ".", "755").status == 200
+
+
 def test_a_link_is_followed_to_its_target_where_that_is_allowed(files: Files, tree: Path) -> None:
     assert chmod(files, "d/link", "600").json()["path"] == str(tree / "outside")
     assert bits(tree / "outside") == 0o600
