@@ -41,6 +41,16 @@ def test_the_readme_names_commands_that_exist():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_tests_that_a_page_names_exist(page):
+    if page.name == "traceability.md":
+        return  # computed from the tests; `generate.py --check` compares it
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page.read_text(encoding="utf-8")):
+        assert (ROOT / file).exists(), file
+        tests = (ROOT / file).read_text(encoding="utf-8")
+        assert not name or re.search(rf"^(async )?def {name}\(", tests, re.MULTILINE), f"{file}::{name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files(page):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if not target.startswith(("http://", "https://")):

@@ -98,7 +98,7 @@ def _allowed_language(call: Call, language: str) -> str:
         )
     allowed = call.grant.params.get("languages")
     if allowed is not None and name not in [each.lower() for each in allowed]:
-        raise Refusal("language_not_allowed", f"the policy does not allow {quoted(name)}")
+        call.deny(Refusal("language_not_allowed", f"the policy does not allow {quoted(name)}"))
     return name
 
 

@@ -38,7 +38,7 @@ def env_set(call: Call, *, vars: Mapping[str, str] | None) -> Response:
             raise Refusal("forbidden", f"{quoted(name)} is fixed; set another variable")
     for name in new:
         if not _admits(call.grant.params, name):
-            raise Refusal("env_var_not_allowed", f"the policy does not let {quoted(name)} be set")
+            call.deny(Refusal("env_var_not_allowed", f"the policy does not let {quoted(name)} be set"))
     try:
         call.services.variables.update(new)
     except TooLarge:

@@ -15,4 +15,6 @@ def judge_extension(call: Call, name: str) -> None:
     allowed = params.get("allow_extensions")
     if suffix in params.get("deny_extensions", ()) or (allowed and suffix not in allowed):
         expected = f"; allowed are {', '.join(map(quoted, allowed))}" if allowed else ""
-        raise Refusal("extension_not_allowed", f"files ending in {quoted(suffix)} may not be written here{expected}")
+        call.deny(
+            Refusal("extension_not_allowed", f"files ending in {quoted(suffix)} may not be written here{expected}")
+        )

@@ -38,10 +38,10 @@ def pty_create_session(
     command = services.command_guard(grant).admit([shell], shell, None)
     allowed = grant.params.get("shells")
     if allowed is not None and shell not in allowed:
-        raise Refusal("shell_not_allowed", f"the policy allows only {', '.join(allowed) or 'no shell'}")
+        call.deny(Refusal("shell_not_allowed", f"the policy allows only {', '.join(allowed) or 'no shell'}"))
     for name in env or {}:
         if name in grant.params.get("env_deny", ()):
-            raise Refusal("env_var_not_allowed", f"{quoted(name)} may not be set in a terminal")
+            call.deny(Refusal("env_var_not_allowed", f"{quoted(name)} may not be set in a terminal"))
     given = {name: value for name, value in (env or {}).items() if name not in _DROPPED}
     with launching(call, command, cwd, given) as launch:
         variables = {"HOME": launch.cwd_path, **launch.env, "SHELL": shell}

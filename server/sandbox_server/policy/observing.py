@@ -12,7 +12,8 @@ from ..access import Grant, PathRule
 from ..messages import Refusal
 
 _NEVER = ("/proc", "/sys", "/dev")
-_COMMAND_RULES = frozenset({"allow_commands", "deny_commands"})
+#: Rules whose guards are asked twice, once with them and once without. Handlers note what the other ones refuse.
+_GUARDED = frozenset({"allow_commands", "deny_commands", "url_allow", "url_deny"})
 
 
 def observed(strict: Grant, refusal: Refusal | None, base_dir: str) -> Grant:
@@ -22,7 +23,7 @@ def observed(strict: Grant, refusal: Refusal | None, base_dir: str) -> Grant:
     return replace(
         strict,
         paths=PathRule(allow=allow, deny=_NEVER),
-        params={name: value for name, value in strict.params.items() if name not in _COMMAND_RULES},
+        params={name: value for name, value in strict.params.items() if name not in _GUARDED},
         strict=strict,
         would=refusal,
     )

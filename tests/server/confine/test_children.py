@@ -246,6 +246,37 @@ def test_a_server_that_stops_under_load_leaves_no_confined_child_and_no_temporar
     assert not os.path.lexists(place)
 
 
+CODE: dict[str, Any] = {
+    "groups": {"dev_tools": True},
+    "endpoints": {name: {"paths": {"allow": ["DATA"]}} for name in ("code_run", "code_contexts_create")},
+}
+
+
+@pytest.mark.parametrize("language", ["python", "bash"])
+def test_code_is_confined_like_a_command(start: Start, language: str) -> None:
+    house = start(CODE)
+    programs = {
+        "python": "print(open('own').read())\nopen({secret!r})",
+        "bash": "cat own; cat {secret!r}",
+    }
+    code = programs[language].format(secret=str(house.outside / "secret"))
+    told = house.server.request("POST", "/code/run", {"code": code, "language": language}).json()
+    assert told["stdout"].strip() == "own"
+    assert "Permission" in told["stderr"] and told["exit_code"] == 1
+
+
+def test_a_code_context_is_confined_for_all_of_its_life(start: Start) -> None:
+    house = start(CODE)
+    made = house.server.request("POST", "/code/contexts", {}).json()
+    for _ in range(2):
+        for code in (f"open({str(house.outside / 'secret')!r}).read()", "open('/etc/shadow')"):
+            answer = house.server.request("POST", f"/code/contexts/{made['id']}/run", {"code": code})
+            assert b"PermissionError" in answer.body and b"TOP SECRET" not in answer.body
+        answer = house.server.request("POST", f"/code/contexts/{made['id']}/run", {"code": "open('own').read()"})
+        assert b"own" in answer.body
+        house.server.request("POST", f"/code/contexts/{made['id']}/restart", {})
+
+
 def read_quietly(path: Path) -> str:
     """Text of a file that may vanish meanwhile."""
     try:

@@ -27,6 +27,9 @@ POLICY: dict[str, Any] = {
         "files_delete": {"enabled": False},
         "files_*": {"paths": {"allow": ["BASE/in"], "deny": ["**/*.pem"], "read_only": True}},
         "shell": {"scopes": [], "params": {"allow_commands": ["date"]}, "paths": {"allow": ["BASE/in"]}},
+        "files_upload_stream": {"params": {"deny_extensions": [".exe"]}},
+        "env_set": {"params": {"deny_vars": ["X*"]}},
+        "code_run": {"params": {"languages": ["bash"]}},
         "process_signal": {"params": {"allowed_signals": [15]}},
     },
 }  # fmt: skip
@@ -93,6 +96,22 @@ def test_a_command_that_no_rule_allows_runs_where_it_would_run(server: ServerPro
     assert [one["code"] for one in entry["observed"]] == ["env_var_not_allowed", "command_not_allowed"]
     answer = server.request("POST", "/shell", {"command": "cat file ../elsewhere"}, READER)
     assert answer.json()["stdout"] == "inelsewhere"
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "code"),
+    [
+        ("/files/upload-stream", {"path": "x.exe", "content_base64": ""}, "extension_not_allowed"),
+        ("/env", {"vars": {"XY": "1"}}, "env_var_not_allowed"),
+        ("/code/run", {"code": "print(1)", "language": "python"}, "language_not_allowed"),
+    ],
+)
+def test_what_a_handler_would_refuse_by_a_rule_is_done_and_noted(
+    server: ServerProcess, target: str, body: dict[str, Any], code: str
+) -> None:
+    status, entry = noted(server, "POST", target, body)
+    assert status == 200
+    assert code in [one["code"] for one in entry["observed"]]
 
 
 def test_what_the_policy_allows_is_noted_as_allowed(server: ServerProcess) -> None:
