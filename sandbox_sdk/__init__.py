@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from ._capabilities import EndpointInfo, PathsInfo
     from ._changes import FileChange
-    from ._code_models import CodeEvent, ContextInfo, ErrorInfo, Execution, Result
+    from ._code_models import ContextInfo, ErrorInfo, Execution, Result
     from ._errors import (
         AuthenticationError,
         CodeFailedError,
@@ -147,7 +147,6 @@ __all__ = [
     "Capabilities",
     "Code",
     "CodeContext",
-    "CodeEvent",
     "CodeFailedError",
     "CodeResult",
     "CodeStream",

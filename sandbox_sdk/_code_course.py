@@ -1,9 +1,9 @@
-"""The course of code in a context: frames in, `CodeEvent`s out, and how it ended. Sans I/O."""
+"""The course of code in a context: frames in, `Event`s out, and how it ended. Sans I/O."""
 
 from __future__ import annotations
 
 from . import _wire as wire
-from ._code_models import CodeEvent, ErrorInfo, Execution, Result
+from ._code_models import ErrorInfo, Execution, Result
 from ._events import FrameDecoder
 from ._models import Event
 from ._output import Course, FramedCourse, Kept
@@ -22,17 +22,13 @@ class CodeCourse(Course):
         self.milliseconds = 0.0
         self.error: ErrorInfo | None = None
 
-    def output(self, stream: str, data: bytes) -> CodeEvent:
-        event = super().output(stream, data)
-        return CodeEvent("output", stream, data, event.offset, event.text)
-
-    def finish(self, facts: Json) -> CodeEvent:
+    def finish(self, facts: Json) -> Event:
         self.ended = True
         self.status = wire.text(facts, "status", "unknown")
         self.milliseconds = wire.number(facts, "execution_time_ms")
         self.exit_code = wire.whole_or_none(facts, "exit_code")
         self.reason = wire.text(facts, "reason")
-        return CodeEvent("end", exit_code=self.exit_code, reason=self.reason, status=self.status)
+        return Event("end", exit_code=self.exit_code, reason=self.reason, status=self.status)
 
     def execution(self, stdout: Kept, stderr: Kept, results: list[Result]) -> Execution:
         """What is known at the end, together with what the reader kept."""
@@ -57,12 +53,12 @@ class CodeFrames(FramedCourse):
             self._code.pid = wire.whole_or_none(facts, "pid")
             self._code.execution_count = wire.whole(facts, "execution_count")
             self._code.truncated = wire.whole(facts, "dropped") > 0
-            return CodeEvent("start")
+            return Event("start")
         if kind == "display":
-            return CodeEvent("display", result=Result.from_wire(facts, "display"))
+            return Event("display", result=Result.from_wire(facts, "display"))
         if kind == "result":
-            return CodeEvent("result", result=Result.from_wire(facts, "result"))
+            return Event("result", result=Result.from_wire(facts, "result"))
         if kind == "error":
             self._code.error = ErrorInfo.from_wire(facts)
-            return CodeEvent("error", error=self._code.error)
+            return Event("error", error=self._code.error)
         return self._code.finish(facts) if kind == "end" else None

@@ -10,7 +10,6 @@ from typing import Any
 
 from . import _wire as wire
 from ._errors import CodeFailedError
-from ._models import Event
 from ._public import public
 from ._wire import Json
 
@@ -140,16 +139,6 @@ class Execution:
         elif not self.ok:
             parts.append(f"[{self.status}]")
         return "\n".join(part.rstrip("\n") for part in parts if part) or f"[{self.status}]"
-
-
-@public
-@dataclass(frozen=True)
-class CodeEvent(Event):
-    """One step of a run: ``start``, ``output``, ``display``, ``result``, ``error`` and at last ``end``."""
-
-    result: Result | None = None
-    error: ErrorInfo | None = None
-    status: str = ""  # of the end
 
 
 @public

@@ -5,12 +5,15 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from . import _wire as wire
 from ._errors import CommandFailedError, SandboxError
 from ._public import public
 from ._wire import Json
+
+if TYPE_CHECKING:
+    from ._code_models import ErrorInfo, Result
 
 
 @public
@@ -201,13 +204,16 @@ def _clipped(text: str, most: int = 300) -> str:
 @public
 @dataclass(frozen=True)
 class Event:
-    """One step of a command's output.
+    """One step of the output of a command, or of code.
 
     ``output``: `data` of `stream`, whose first byte has the number `offset`. ``gap``: `lost` bytes of `stream`
     before `offset` were not kept. ``held``: the command has ended, but its output is still open. ``exit``: it is over.
+
+    Of code in a context there are ``start`` and ``end`` instead, and in between ``display`` and ``result``, with a
+    `result`, and ``error``, with an `error`.
     """
 
-    kind: Literal["output", "gap", "held", "exit", "start", "display", "result", "error", "end"]  # the last five: code
+    kind: Literal["output", "gap", "held", "exit", "start", "display", "result", "error", "end"]
     stream: str = ""
     data: bytes = b""
     offset: int = 0
@@ -216,6 +222,9 @@ class Event:
     exit_code: int | None = None
     signal: int | None = None
     reason: str = ""  # of the exit: "exit", or what the server ended it for: "timeout", "output_limit", "shutdown"
+    result: Result | None = None
+    error: ErrorInfo | None = None
+    status: str = ""  # of the end of code
 
 
 @public

@@ -10,7 +10,7 @@ from .. import _code_calls as calls
 from .._call import Call
 from .._calls import DEFAULT_CODE_SECONDS, FRAMES
 from .._code_course import CodeCourse, CodeFrames
-from .._code_models import CodeEvent, ContextInfo, Execution, Result
+from .._code_models import ContextInfo, Execution, Result
 from .._errors import CommandTimeoutError
 from .._output import KEEP, Course, EventCourse, FramedCourse, Kept
 from .._public import public
@@ -123,14 +123,6 @@ class AsyncCodeStream(AsyncOutputStream):
     async def __aenter__(self) -> AsyncCodeStream:
         await self._open()
         return self
-
-    def __aiter__(self) -> AsyncCodeStream:
-        return self
-
-    async def __anext__(self) -> CodeEvent:
-        event = await super().__anext__()
-        assert isinstance(event, CodeEvent)
-        return event
 
     def _reader_of(self, kind: str) -> FramedCourse | EventCourse | None:
         return CodeFrames(self._course) if kind == FRAMES else None

@@ -11,7 +11,7 @@ from .. import _code_calls as calls
 from .._call import Call
 from .._calls import DEFAULT_CODE_SECONDS, FRAMES
 from .._code_course import CodeCourse, CodeFrames
-from .._code_models import CodeEvent, ContextInfo, Execution, Result
+from .._code_models import ContextInfo, Execution, Result
 from .._errors import CommandTimeoutError
 from .._output import KEEP, Course, EventCourse, FramedCourse, Kept
 from .._public import public
@@ -118,14 +118,6 @@ class CodeStream(OutputStream):
     def __enter__(self) -> CodeStream:
         self._open()
         return self
-
-    def __iter__(self) -> CodeStream:
-        return self
-
-    def __next__(self) -> CodeEvent:
-        event = super().__next__()
-        assert isinstance(event, CodeEvent)
-        return event
 
     def _reader_of(self, kind: str) -> FramedCourse | EventCourse | None:
         return CodeFrames(self._course) if kind == FRAMES else None
