@@ -15,6 +15,7 @@ NOT_FOUND = "a program that is not there is no fault of the server; the refusal 
 TIMEOUT = "a timeout is 408 and carries the output so far"
 KEPT = "a finished process keeps its exit status and output for a while, whoever lists"
 AUDIT_CODE = "audit lines carry the code of the refusal"
+DISGUISED = "an address that is not public is refused, however it is written"
 ANONYMOUS = "beside tokens, anonymous callers hold only the scopes that a policy writes"
 CONTENT_TYPE = "a body that calls itself something else is not read as JSON; web pages can send such bodies unasked"
 PATTERN = "a malformed pattern is found when the policy is loaded, and named"
@@ -29,6 +30,9 @@ DEVIATIONS: dict[str, str] = {
     "audit:unrouted_not_audited": "requests that reach no endpoint are audited too",
     "auth:allow_anonymous_default_scopes_are_wildcard": ANONYMOUS,
     "commands:run_percent_encoded_name_404": "the name is decoded once, since clients encode it",
+    "browser:navigate_loopback_alias_passes_decimal_ip": DISGUISED,
+    "browser:navigate_loopback_alias_passes_octal_ip": DISGUISED,
+    "browser:navigate_loopback_alias_passes_short_ip": DISGUISED,
     "core:capabilities_env_groups": MORE_ENDPOINTS,
     "core:capabilities_legacy_token_env": MORE_ENDPOINTS,
     "core:capabilities_preset_transfer_only": MORE_ENDPOINTS,
@@ -145,6 +149,9 @@ OURS: dict[str, dict[str, Any]] = {
         403, "PolicyDenied", "missing_scope", endpoint="shell", scope="process:run", identity="anonymous"
     ),
     "commands:run_percent_encoded_name_404": {"status": 200, "response_json": {"result": "spaced"}},
+    "browser:navigate_loopback_alias_passes_decimal_ip": _refused(403, "PolicyDenied", "url_denied"),
+    "browser:navigate_loopback_alias_passes_octal_ip": _refused(403, "PolicyDenied", "url_denied"),
+    "browser:navigate_loopback_alias_passes_short_ip": _refused(403, "PolicyDenied", "url_denied"),
     "core:capabilities_env_groups": _counted({}, _ANYONE, []),
     "core:capabilities_legacy_token_env": _counted(_OPT_IN_OFF, {"id": "server", "scopes": ["*"]}, ["<str>"]),
     "core:capabilities_preset_transfer_only": _counted(

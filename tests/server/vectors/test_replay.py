@@ -18,7 +18,7 @@ from tests.support.vectors import Vector, compare, differences, filled, lay_out,
 ROOT = Path(__file__).resolve().parents[3]
 FILES = (
     "core", "auth", "files", "files_watch_changes", "process", "limits", "limits_concurrency", "audit",
-    "system", "commands", "devtools", "terminal",
+    "system", "commands", "devtools", "terminal", "browser",
 )  # fmt: skip
 #: What the recorded exchanges call "the sample commands".
 SAMPLE_COMMANDS = ROOT / "tests" / "support" / "sample_commands.py"
@@ -85,6 +85,7 @@ class Servers:
                 "LANG": "C.UTF-8",
                 "GREETING": "hello",
                 "ABX_SERVER_BASE_DIR": str(tmp / "base"),
+                **_without_browser(vector),
                 **vector.environ,
             }
             self._server = start_server(
@@ -101,6 +102,11 @@ class Servers:
         if self._server is not None:
             self._server.stop()
         self._server = None
+
+
+def _without_browser(vector: Vector) -> dict[str, str]:
+    """The browser's exchanges were recorded where none was installed."""
+    return {"ABX_SERVER_CHROMIUM": "/none"} if vector.name.startswith("browser:") else {}
 
 
 def _has_identities(vector: Vector) -> bool:
