@@ -14,11 +14,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from ..guards.location import Location
 from ..guards.paths import PathGuard
+from ..guards.tree import remove_entry
 from ..messages import Refusal, quoted
 
 INDEX_BYTES = 256 << 20
@@ -61,7 +62,7 @@ def opened(guard: PathGuard, start: Location, temporary: str | None) -> Iterator
         objects = _objects(guard, f"{common}/objects")
         stack.callback(os.close, objects)
         ours = tempfile.mkdtemp(prefix="git-", dir=temporary)
-        stack.callback(shutil.rmtree, ours, ignore_errors=True)
+        stack.callback(_remove, ours)
         branch, commit = _head(guard, own, common)
         _fill(guard, ours, own, common, commit)
         yield Repository(top, work_tree, ours, objects, branch)
@@ -200,6 +201,16 @@ def _optional(guard: PathGuard, path: str) -> str:
             return "" if place.missing else _text(place)
     except Refusal:
         return ""
+
+
+def _remove(path: str) -> None:
+    parent, _, name = path.rpartition("/")
+    with suppress(OSError, Refusal):
+        directory = os.open(parent, os.O_PATH | os.O_DIRECTORY)
+        try:
+            remove_entry(directory, name)
+        finally:
+            os.close(directory)
 
 
 def _text(place: Location) -> str:

@@ -198,9 +198,11 @@ class House:
         self.machinery = Machinery(settings, self.bound)
         self.application = self.machinery.application
 
-    def handler(self, endpoint: str, function: Callable[..., Response]) -> None:
-        """Put a handler of our own in the place of an endpoint's."""
-        self.application._handlers = {**self.application._handlers, endpoint: function}
+    def handler(self, endpoint: str, function: Callable[..., Response] | None) -> None:
+        """Put a handler of our own, or none, in the place of an endpoint's."""
+        handlers = {id: one for id, one in self.application._handlers.items() if id != endpoint}
+        self.application._handlers = handlers if function is None else {**handlers, endpoint: function}
+        self.application._services.implemented = frozenset(self.application._handlers)
 
     def ask(self, *given: Any, **more: Any) -> Answer:
         response = self.application.handle(request(*given, **more))

@@ -160,9 +160,11 @@ def test_field_014_a_trailing_slash_is_the_same_route(house: Make, endpoint: Any
     door = house({"groups": {"dev_tools": True, "browser": True}})
     path = endpoint.path.replace("{pid}", "999999").replace("{id}", "x").replace("{name}", "x")
     answers = [door.ask(endpoint.method, spelling) for spelling in (path, path + "/", path + "//")]
-    facts = [(a.status, {k: v for k, v in a.json.items() if k != "retry_after"}) for a in answers]
-    assert facts[0] == facts[1] == facts[2]
-    assert facts[0][0] < 300 or facts[0][1]["endpoint"] == endpoint.id
+    assert len({answer.status for answer in answers}) == 1
+    if answers[0].status >= 300:
+        refusals = [{k: v for k, v in answer.json.items() if k != "retry_after"} for answer in answers]
+        assert refusals[0] == refusals[1] == refusals[2]
+        assert refusals[0]["endpoint"] == endpoint.id
 
 
 @pytest.mark.finding("R2-S7")
@@ -179,6 +181,7 @@ def test_overriding_headers_and_parameters_mean_nothing(house: Make, base: Path,
 
 
 def test_what_is_declared_but_not_built_is_501_after_everything_else_was_judged(guarded: House) -> None:
+    guarded.handler("metrics", None)
     assert is_error(guarded.ask("GET", "/metrics"), "unauthorized")
     assert is_error(guarded.ask("GET", "/metrics", None, READER), "missing_scope")
     answer = guarded.ask("GET", "/metrics", None, ADMIN)
