@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -177,12 +178,16 @@ def _list(d):
     return lambda c, rnd: _one(c, c.list(d))
 
 
+def list100k_unsorted(c, rnd):
+    return _one(c, c.list_unsorted("d100k"))
+
+
 def search100k(c, rnd):
     return _one(c, c.search("tree", "*needle*"))
 
 
-def archive10k(c, rnd):
-    return _one(c, c.archive("arch"))
+def _archive(form, level=None):
+    return lambda c, rnd: _one(c, c.archive("arch", form, level))
 
 
 def run_true(c, rnd):
@@ -230,46 +235,51 @@ def _output(argv, payload):
     return w
 
 
-def idle500(c, rnd, n=500):
-    """n open streams (or, without streams, n silent connections): memory, threads, latency."""
-    import socket
+def _idle(kind, n=500):
+    """n open streams (or, without streams, n silent connections): memory and threads of the server, latency."""
 
-    req = c.idle()
-    base_rss, base_thr = rss_mb(c.proc.pid), threads(c.proc.pid)
-    conn = Conn(c.port)
-    before = [ok(conn.request(c.health())).t_done for _ in range(200)]
-    socks = []
-    try:
-        for _ in range(n):
-            s = socket.create_connection(("127.0.0.1", c.port), 30)
-            socks.append(s)
+    def w(c, rnd):
+        req = c.idle(kind)
+        if kind and not req:
+            return None
+        base_rss, base_thr = rss_mb(c.proc.pid, alone=True), threads(c.proc.pid, alone=True)
+        conn = Conn(c.port)
+        before = [ok(conn.request(c.health())).t_done for _ in range(200)]
+        socks = []
+        try:
+            for _ in range(n):
+                s = socket.create_connection(("127.0.0.1", c.port), 30)
+                socks.append(s)
+                if req:
+                    s.sendall(req.raw())
             if req:
-                s.sendall(req.raw())
-        if req:
+                for s in socks:
+                    if s.recv(4096)[8:13] != b" 200 ":
+                        raise RuntimeError("closed or refused")
+            time.sleep(1.0)
+            with Meter(c) as m:
+                lat = [ok(conn.request(c.health())).t_done for _ in range(200)]
+            c0, t0 = cpu(c.proc.pid), time.perf_counter()
+            time.sleep(2.0)
+            idle_cpu = (cpu(c.proc.pid) - c0) / (time.perf_counter() - t0)
+            return {
+                **m.out(),
+                "streams": bool(req),
+                "mb": rss_mb(c.proc.pid, alone=True) - base_rss,
+                "threads": threads(c.proc.pid, alone=True) - base_thr,
+                "p50": pct(lat, 0.5),
+                "p99": pct(lat, 0.99),
+                "p50_before": pct(before, 0.5),
+                "p99_before": pct(before, 0.99),
+                "p50_ratio": pct(lat, 0.5) / pct(before, 0.5),
+                "idle_cpu": idle_cpu,
+            }
+        finally:
             for s in socks:
-                if not s.recv(4096):
-                    raise RuntimeError("closed")
-        time.sleep(1.0)
-        with Meter(c) as m:
-            lat = [ok(conn.request(c.health())).t_done for _ in range(200)]
-        c0, t0 = cpu(c.proc.pid), time.perf_counter()
-        time.sleep(2.0)
-        idle_cpu = (cpu(c.proc.pid) - c0) / (time.perf_counter() - t0)
-        return {
-            **m.out(),
-            "streams": bool(req),
-            "mb": rss_mb(c.proc.pid) - base_rss,
-            "threads": threads(c.proc.pid) - base_thr,
-            "p50": pct(lat, 0.5),
-            "p99": pct(lat, 0.99),
-            "p50_before": pct(before, 0.5),
-            "p99_before": pct(before, 0.99),
-            "idle_cpu": idle_cpu,
-        }
-    finally:
-        for s in socks:
-            s.close()
-        conn.close()
+                s.close()
+            conn.close()
+
+    return w
 
 
 def coldstart(c, rnd):
@@ -301,14 +311,19 @@ WORKLOADS = {
     **{f"stat_c{n}": _stat(n) for n in (1, 16, 64, 256)},
     "list10k": _list("d10k"),
     "list100k": _list("d100k"),
+    "list100k_unsorted": list100k_unsorted,
     "search100k": search100k,
     "run_true": run_true,
     "run_echo": run_echo,
     "stream_ttfb": stream_ttfb,
     "out200m": _output(["head", "-c", str(200 << 20), f"{ROOT}/big.txt"], 200 << 20),
     "out100klines": _output(["seq", "100000"], 588895),
-    "archive10k": archive10k,
-    "idle500": idle500,
+    "archive10k": _archive("zip"),
+    "archive10k_stored": _archive("zip", 0),
+    "archive10k_tar": _archive("tar"),
+    "idle500": _idle(""),
+    "idle500_run": _idle("run"),
+    "idle500_follow": _idle("follow"),
     "coldstart": coldstart,
     "import": import_time,
 }

@@ -112,6 +112,9 @@ class Contestant:
     def list(self, path):
         return None
 
+    def list_unsorted(self, path):
+        return None
+
     def search(self, path, pat):
         return None
 
@@ -121,11 +124,11 @@ class Contestant:
     def stream(self, argv):
         return None  # answers while the process runs
 
-    def archive(self, path):
-        return None
+    def archive(self, path, form, level):
+        return None  # "zip" or "tar"; who knows one form answers that one
 
-    def idle(self):
-        return None  # a response that stays open
+    def idle(self, kind):
+        return None  # a response that stays open: "" of whatever kind, "run" a command, "follow" a process
 
 
 # ------------------------------------------------------------------ the simple protocol
@@ -156,11 +159,11 @@ class Simple(Contestant):
     def stream(self, argv):
         return jreq("POST", "/stream", {"argv": argv})
 
-    def archive(self, path):
+    def archive(self, path, form, level):
         return Req("GET", f"/archive?path={quote(path)}&fmt=zip")
 
-    def idle(self):
-        return Req("GET", "/idle")
+    def idle(self, kind):
+        return None if kind else Req("GET", "/idle")
 
 
 class Asgi(Simple):
@@ -271,11 +274,11 @@ class AgentSandboxServer(Contestant):
     def stream(self, argv):
         return jreq("POST", "/shell/stream", {"command": self._sh(argv)}, **self.auth)
 
-    def archive(self, path):
+    def archive(self, path, form, level):
         return jreq("POST", "/files/archive", {"paths": [f"{ROOT}/{path}"], "format": "zip"}, **self.auth)
 
-    def idle(self):
-        return Req("GET", f"/files/watch?path={quote(ROOT + '/empty')}", self.auth)
+    def idle(self, kind):
+        return None if kind else Req("GET", f"/files/watch?path={quote(ROOT + '/empty')}", self.auth)
 
 
 class Ours(AgentSandboxServer):
@@ -339,14 +342,27 @@ class Ours(AgentSandboxServer):
     def stream(self, argv):
         return jreq("POST", "/shell/stream", {"command": self._sh(argv)}, **self.auth, **self.frames)
 
-    def archive(self, path):
-        return jreq(
-            "POST",
-            "/files/archive",
-            {"paths": [f"{ROOT}/{path}"], "format": "zip"},
-            **self.auth,
-            Accept="application/zip",
-        )
+    def list_unsorted(self, path):
+        req = self.list(path)
+        return Req(req.method, f"{req.target}&order=none", req.headers)
+
+    def archive(self, path, form, level):
+        body = {"paths": [f"{ROOT}/{path}"], "format": form}
+        if level is not None:
+            body["level"] = level
+        media = {"zip": "application/zip", "tar": "application/x-tar"}[form]
+        return jreq("POST", "/files/archive", body, **self.auth, Accept=media)
+
+    def idle(self, kind):
+        if kind == "run":
+            return self.stream(["sleep", "600"])
+        if kind == "follow":
+            conn = Conn(self.port)
+            start = {"command": "sleep 600", "capture_output": True}
+            started = json.loads(conn.request(jreq("POST", "/process/start", start, **self.auth), keep=True).body)
+            conn.close()
+            return Req("GET", f"/process/{started['id']}/output?follow=true", {**self.auth, **self.frames})
+        return super().idle(kind)
 
 
 # ------------------------------------------------------------------ limits

@@ -282,9 +282,9 @@ def peak_mb(pid: int) -> float:
     return sum(_status(p, "VmHWM") for p in tree(pid)) / 1024
 
 
-def rss_mb(pid: int) -> float:
-    return sum(_status(p, "VmRSS") for p in tree(pid)) / 1024
+def rss_mb(pid: int, alone: bool = False) -> float:
+    return sum(_status(p, "VmRSS") for p in ([pid] if alone else tree(pid))) / 1024
 
 
-def threads(pid: int) -> int:
-    return sum(_status(p, "Threads") for p in tree(pid))
+def threads(pid: int, alone: bool = False) -> int:
+    return sum(_status(p, "Threads") for p in ([pid] if alone else tree(pid)))

@@ -58,6 +58,26 @@ TARGETS = (
     Target("list100k", "cpu", "ass", "max", 0.085),
     Target("list100k", "cpu", "ref:find-stat", "max", 2.0),
     Target("list100k", "ttfb", "", "max", 0.2),
+    Target("list100k_unsorted", "ttfb", "", "max", 0.02),
+    Target("search100k", "cpu", "ass", "max", 0.8),
+    Target("search100k", "cpu", "ref:find-name", "max", 1.5),
+    Target("archive10k", "cpu", "ass", "max", 0.6),
+    Target("archive10k_stored", "cpu", "ass", "max", 0.25),
+    Target("archive10k_tar", "cpu", "ass", "max", 0.25),
+    *(
+        target
+        for form in ("archive10k", "archive10k_stored", "archive10k_tar")
+        for target in (Target(form, "ttfb", "", "max", 0.05), Target(form, "grow_mb", "", "max", 4))
+    ),
+    *(
+        target
+        for kind in ("idle500", "idle500_run", "idle500_follow")
+        for target in (
+            Target(kind, "mb", "", "max", 8),
+            Target(kind, "idle_cpu", "", "max", 0),
+            Target(kind, "p50_ratio", "", "max", 1.3),
+        )
+    ),
     Target("run_true", "p50", "ass", "max", 0.7),
     Target("run_true", "cpu", "ass", "max", 0.8),
     Target("stream_ttfb", "p50", "ass", "max", 0.6),
