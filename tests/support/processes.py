@@ -17,3 +17,11 @@ def processes_with(word: str) -> list[int]:
         if word.encode() in line:
             found.append(int(name))
     return found
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

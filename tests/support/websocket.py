@@ -69,7 +69,7 @@ class WebSocketClient:
         self.close_reason = ""
         self.pings: list[bytes] = []
         self.pongs: list[bytes] = []
-        self._bytes = b""
+        self._bytes = bytearray()
         head = self._head()
         self.headers = {
             name.lower(): value for name, _, value in (line.partition(": ") for line in head.split("\r\n")[1:])
@@ -93,7 +93,7 @@ class WebSocketClient:
             while len(self._bytes) < length:
                 self._more()
             self.sock.close()
-            raise NotUpgraded(status, text, self._bytes)
+            raise NotUpgraded(status, text, bytes(self._bytes))
         return text
 
     def _more(self) -> None:
@@ -105,7 +105,8 @@ class WebSocketClient:
     def _take(self, count: int) -> bytes:
         while len(self._bytes) < count:
             self._more()
-        data, self._bytes = self._bytes[:count], self._bytes[count:]
+        data = bytes(self._bytes[:count])
+        del self._bytes[:count]
         return data
 
     def raw_frame(self) -> tuple[int, bytes]:
@@ -157,15 +158,16 @@ class WebSocketClient:
 
     def until(self, text: str) -> str:
         """All output up to the message in which this text is complete."""
-        shown = ""
+        pieces, tail = [], ""
         deadline = time.monotonic() + SECONDS
-        while text not in shown:
+        while text not in tail:
             message = self.receive()
-            assert message is not None, f"closed with {self.close_code} {self.close_reason!r} after {shown!r}"
-            assert time.monotonic() < deadline, f"{text!r} did not come; {shown[-500:]!r}"
+            assert message is not None, f"closed with {self.close_code} {self.close_reason!r} after {tail!r}"
+            assert time.monotonic() < deadline, f"{text!r} did not come; {tail!r}"
             if message["type"] == "output":
-                shown += message["data"]
-        return shown
+                pieces.append(message["data"])
+                tail = tail[-len(text) - 100 :] + message["data"]
+        return "".join(pieces)
 
     def rest(self) -> list[Any]:
         """All messages until the connection is closed."""
