@@ -151,10 +151,13 @@ def restrict_to(base_dir: str, *, writable: Iterable[str] = (), tcp: bool = True
 
 
 def interpreter() -> Iterator[str]:
-    """This Python: what belongs to it in its prefixes (one may be a home directory), and the folder of this package."""
+    """What belongs to this Python in its prefixes (one may be a home directory), and this package: a folder or a zipapp."""
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
         yield from installed(prefix)
-    yield os.path.dirname(os.path.abspath(__file__))
+    place = os.path.dirname(os.path.abspath(__file__))
+    while not os.path.exists(place):  # inside of a zipapp
+        place = os.path.dirname(place)
+    yield place
 
 
 def installed(prefix: str) -> Iterator[str]:

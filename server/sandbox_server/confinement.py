@@ -110,6 +110,8 @@ class _Pool:
     def __init__(self, scope: Scope, temporary: str | None, **reach: Any) -> None:
         self.stands_for = _objects(scope)
         self.temporary = temporary
+        self._lock = threading.Lock()
+        self._closed = False
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         ready: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         try:
@@ -133,15 +135,20 @@ class _Pool:
             except BaseException as error:
                 done.put((None, error))
 
-        self._jobs.put(job)
+        with self._lock:  # whoever ends the threads lets no job come after that
+            if self._closed:
+                raise Refusal("busy", "the directories of this rule were exchanged; try again")
+            self._jobs.put(job)
         answer, failure = done.get()
         if failure is not None:
             raise failure
         return answer
 
     def close(self) -> None:
-        for _ in range(THREADS):
-            self._jobs.put(None)
+        with self._lock:
+            self._closed = True
+            for _ in range(THREADS):
+                self._jobs.put(None)
         self._remove_temporary()
 
     def _begin(self, ruleset: confine.Ruleset, ready: queue.SimpleQueue[BaseException | None]) -> None:

@@ -120,6 +120,37 @@ def test_nothing_is_run_after_the_end(tmp_path: Path) -> None:
     eventually(lambda: confined_threads() == 0)
 
 
+def test_an_exchanged_directory_gets_new_threads_and_no_job_is_left_waiting(
+    confinement: Confinement, tmp_path: Path
+) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with opened(tmp_path / "one") as (descriptor,):
+        scope = Scope((descriptor,))
+        outcomes: list[object] = []
+
+        def call() -> None:
+            for _ in range(300):
+                try:
+                    outcomes.append(confinement.run(scope, lambda: 1))
+                except Refusal as refusal:
+                    outcomes.append(refusal.code)
+
+        callers = [threading.Thread(target=call) for _ in range(4)]
+        for caller in callers:
+            caller.start()
+        for name in ("two", "one") * 10:
+            other = os.open(tmp_path / name, os.O_PATH | os.O_DIRECTORY)
+            os.dup2(other, descriptor)
+            os.close(other)
+            confinement.temporary(scope)
+        for caller in callers:
+            caller.join(60)
+        assert not any(caller.is_alive() for caller in callers)
+        assert len(outcomes) == 1200 and set(outcomes) <= {1, "busy"}
+        eventually(lambda: confined_threads() == THREADS)
+
+
 def test_scratch_directories_take_the_place_of_temporary_ones(tmp_path: Path) -> None:
     for name in ("in", "scratch"):
         (tmp_path / name).mkdir()
