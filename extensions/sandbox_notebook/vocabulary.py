@@ -47,9 +47,10 @@ def _files() -> tuple[Command, ...]:
         Command(
             "upload", "bring files into the sandbox", "%sandbox upload data.csv --to in",
             (
-                Option("--to", "directory in the sandbox", "DIR", offers="remote"), _OVERWRITE, _VERIFY, _IN,
+                Option("--to", "directory in the sandbox", "DIR", offers="remote"), _OVERWRITE, _VERIFY,
+                Option("--pick", "choose files in the browser, or drop them there; also without a path"), _IN,
             ),
-            (Argument("path", "a file, directory or pattern on this side", many=True, offers="local"),),
+            (Argument("path", "a file, directory or pattern on this side", True, many=True, offers="local"),),
             details="A file that an earlier upload of yours put there, unchanged since, is replaced; another one needs "
             "--overwrite.",
         ),

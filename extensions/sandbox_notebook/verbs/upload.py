@@ -32,6 +32,8 @@ _COMPARED = 16 << 20
 def upload(call: Invocation) -> Outcome:
     entry = call.entry()
     patterns = call.parsed.many("path")
+    if not patterns or call.parsed.flag("pick"):
+        return _picker(call, entry)
     sources = [found for place, pattern in enumerate(patterns) for found in _found(pattern, patterns[place:])]
     receipts = [_one(call, entry, source) for source in sources]
     rows = [
@@ -39,6 +41,15 @@ def upload(call: Invocation) -> Outcome:
     ]
     shown = Rows(receipts, Table(rows))
     return Outcome(receipts[0] if len(receipts) == 1 else receipts, shown)
+
+
+def _picker(call: Invocation, entry: Entry) -> Outcome:
+    """A place to drop files on; what it stores is remembered as any upload is."""
+    if call.front.views is None:
+        raise Mistake("path is missing", "%sandbox upload data.csv; this front end has no picker to show")
+    picker = call.front.views.upload(entry.sandbox, to=call.parsed.text("to"))
+    picker.on_upload(lambda receipt: entry.remember(receipt.path, receipt.bytes, receipt.mtime))
+    return Outcome(picker)
 
 
 def _found(pattern: str, words: list[str]) -> list[str]:

@@ -6,7 +6,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sandbox_sdk import Process
+    from sandbox_sdk import Process, Sandbox
+
+    from .upload import UploadPicker
 
 
 class Views:
@@ -16,6 +18,15 @@ class Views:
         from .process import ProcessPane
 
         ProcessPane(process, title=title, takes_input=takes_input).show()
+
+    def upload(self, sandbox: Sandbox, *, to: str) -> UploadPicker:
+        from IPython.display import display
+
+        from .upload import UploadPicker
+
+        picker = UploadPicker(sandbox, to=to)
+        display(picker)
+        return picker
 
 
 def views_for(shell: Any) -> Views | None:

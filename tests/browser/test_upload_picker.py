@@ -1,0 +1,151 @@
+"""The upload picker in a real JupyterLab on its default settings: what arrives is what was chosen, whatever happens."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from .lab import Lab, Page, browse, until
+
+START = "%load_ext sandbox_notebook\nsb = %sandbox start"
+PICK = "picker = %sandbox upload --to in --pick"
+
+
+def choose(page: Page, *files: Path) -> None:
+    page.page.get_by_label("Choose files to upload").set_input_files([str(file) for file in files])
+
+
+def phases(page: Page) -> list[str]:
+    found: list[str] = page.page.evaluate(
+        "() => [...document.querySelectorAll('.nsb-transfers li')].map((e) => e.dataset.phase)"
+    )
+    return found
+
+
+def said(page: Page, row: int = 0) -> str:
+    return str(page.page.locator(".nsb-what").nth(row).text_content())
+
+
+def stdout(page: Page, cell: int) -> str:
+    return "".join(output.get("text", "") for output in page.run(cell)["outputs"])
+
+
+def random_file(directory: Path, name: str, size: int) -> tuple[Path, str]:
+    path = directory / name
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for start in range(0, size, 1 << 20):
+            block = os.urandom(min(1 << 20, size - start))
+            digest.update(block)
+            file.write(block)
+    return path, digest.hexdigest()
+
+
+@pytest.mark.field(164)
+def test_field_164_files_of_any_size_arrive_with_their_bytes(lab: Lab, tmp_path: Path) -> None:
+    made = [random_file(tmp_path, f"{size}.bin", size) for size in (0, 9 << 20, 11 << 20, 30 << 20)]
+    name = lab.write("sizes.ipynb", START, PICK, "print([(r.bytes, r.sha256) for r in picker.receipts])")
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        choose(page, *(path for path, _ in made))
+        until(lambda: phases(page) == ["done"] * 4, 120, "not all files arrived")
+        page.page.screenshot(path=lab.directory / "upload.png")
+        assert stdout(page, 2).strip() == str([(path.stat().st_size, digest) for path, digest in made])
+
+
+def test_an_upload_goes_on_after_the_connection_to_the_kernel_broke(lab: Lab, tmp_path: Path) -> None:
+    path, digest = random_file(tmp_path, "large.bin", 120 << 20)
+    name = lab.write("drop.ipynb", START, PICK, "print(picker.receipts[0].sha256)")
+    with browse(lab, name) as page:
+        page.page.evaluate("() => { window.cut = () => {}; }")
+        page.run(0)
+        page.run(1)
+        choose(page, path)
+        until(lambda: "%" in said(page) and not said(page).startswith("0 %"), 60, "the upload did not begin")
+        page.page.evaluate(
+            "async () => { for (const w of window.jupyterapp.shell.widgets('main'))"
+            " if (w.sessionContext) w.sessionContext.session.kernel._ws.close(); }"
+        )
+        until(lambda: phases(page) == ["done"], 120, "the upload did not come through")
+        assert stdout(page, 2).strip() == digest
+
+
+def test_what_is_there_already_is_replaced_only_when_one_says_so(lab: Lab, tmp_path: Path) -> None:
+    old, new = tmp_path / "old" / "a.txt", tmp_path / "new" / "a.txt"
+    for file in (old, new):
+        file.parent.mkdir()
+        file.write_text(file.parent.name)
+    name = lab.write("replace.ipynb", START, PICK, "print(sb.files.read_text('in/a.txt'))")
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        choose(page, old)
+        until(lambda: phases(page) == ["done"], 30, "the file did not arrive")
+        choose(page, new)
+        until(lambda: phases(page) == ["done", "exists"], 30, "the second file was not questioned")
+        assert stdout(page, 2).strip() == "old"
+        page.page.get_by_role("button", name="Replace").click()
+        until(lambda: phases(page) == ["done", "done"], 30, "the file was not replaced")
+        assert stdout(page, 2).strip() == "new"
+
+
+@pytest.mark.field(146)
+def test_field_146_the_limits_are_told_before_anything_is_sent(lab: Lab, tmp_path: Path) -> None:
+    policy = (
+        "{'version': 1, 'preset': 'workspace', 'endpoints': {'files_upload_stream':"
+        " {'limits': {'max_bytes': 1000}, 'params': {'allow_extensions': ['.csv']}}}}"
+    )
+    start = (
+        "from sandbox_sdk import Sandbox\nfrom sandbox_notebook.widgets.upload import UploadPicker\n"
+        f"sb = Sandbox.local(policy={policy})\npicker = UploadPicker(sb)\npicker"
+    )
+    name = lab.write("limits.ipynb", start, "print(picker.value)\nsb.kill()")
+    large, other, fine = tmp_path / "large.csv", tmp_path / "notes.txt", tmp_path / "fine.csv"
+    large.write_bytes(b"x" * 1001)
+    other.write_text("no")
+    fine.write_text("a,b\n")
+    with browse(lab, name) as page:
+        page.run(0)
+        assert "at most 1.0 kB each · only .csv" in str(page.page.locator(".nsb-zone").text_content())
+        choose(page, large, other, fine)
+        until(lambda: phases(page) == ["failed", "failed", "done"], 30, "not all was settled")
+        assert "larger than the 1.0 kB" in said(page, 0) and "takes .csv only" in said(page, 1)
+        assert stdout(page, 1).strip().endswith("fine.csv',)")
+
+
+def test_a_folder_keeps_its_layout_and_the_keyboard_is_enough(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "folder" / "deep").mkdir(parents=True)
+    (tmp_path / "folder" / "a b.txt").write_text("one")
+    (tmp_path / "folder" / "deep" / "ü.txt").write_text("two")
+    name = lab.write("folder.ipynb", START, PICK, "print(sorted(e.path for e in sb.files.list('in', recursive=True)))")
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        page.page.get_by_role("button", name="Choose a folder").focus()
+        with page.page.expect_file_chooser() as chooser:
+            page.page.keyboard.press("Enter")
+        chooser.value.set_files(str(tmp_path / "folder"))
+        until(lambda: phases(page) == ["done", "done"], 30, "the folder did not arrive")
+        assert stdout(page, 2).strip() == "['in/folder', 'in/folder/a b.txt', 'in/folder/deep', 'in/folder/deep/ü.txt']"
+
+
+def test_a_cancelled_upload_leaves_nothing_and_can_be_tried_again(lab: Lab, tmp_path: Path) -> None:
+    path, digest = random_file(tmp_path, "large.bin", 200 << 20)
+    name = lab.write(
+        "cancel.ipynb", START, PICK, "print(sb.files.exists('in/large.bin'))", "print(picker.receipts[0].sha256)"
+    )
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        choose(page, path)
+        until(lambda: "%" in said(page), 60, "the upload did not begin")
+        page.page.get_by_role("button", name="Cancel").click()
+        assert phases(page) == ["cancelled"]
+        assert stdout(page, 2).strip() == "False"
+        page.page.get_by_role("button", name="Retry").click()
+        until(lambda: phases(page) == ["done"], 120, "the upload did not come through")
+        assert stdout(page, 3).strip() == digest
