@@ -28,6 +28,10 @@ DEVIATIONS: dict[str, str] = {
     "framing:json_duplicate_keys_last_wins": "a repeated key is refused; two readers may see two documents",
 }
 
+#: The version in the status line, of every answer: recorded, and ours. The version is that of the server, not of the
+#: request (RFC 9110, section 2.5), and ours keeps connections.
+VERSION = ("HTTP/1.0", "HTTP/1.1")
+
 #: What is answered instead: status and code. None where the test that shows it is elsewhere.
 OURS: dict[str, tuple[int, str | None] | None] = {
     "framing:http10_response_to_11_request": (200, None),

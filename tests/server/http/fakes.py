@@ -175,13 +175,12 @@ class Wire:
 
     def head(self) -> Answer:
         version, status, _ = self.line().decode("latin-1").split(" ", 2)
-        assert version == "HTTP/1.1"
         fields: dict[str, str] = {}
         while line := self.line():
             name, _, value = line.decode("latin-1").partition(": ")
             assert name.lower() not in fields, f"{name} twice"
             fields[name.lower()] = value
-        return Answer(int(status), fields)
+        return Answer(int(status), fields, version)
 
     def answer(self, method: str = "GET") -> Answer:
         answer = self.head()
@@ -205,8 +204,10 @@ class Wire:
 
 
 class Answer:
-    def __init__(self, status: int, fields: dict[str, str]) -> None:
+    def __init__(self, status: int, fields: dict[str, str], version: str) -> None:
+        assert version == "HTTP/1.1"
         self.status = status
+        self.version = version
         self.fields = fields
         self.body = b""
         self.chunks: list[bytes] = []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import pytest
 
+from sandbox_server.http import writer
 from sandbox_server.http.bounds import KIB, Bounds
 from sandbox_server.http.hosts import HostRules
 from sandbox_server.messages import Request, Response, json_response
@@ -399,3 +402,14 @@ def test_a_slow_body_is_refused_and_closed(application: FakeApplication) -> None
         answer = wire.answer()
         assert (answer.status, answer.code, answer.fields["connection"]) == (408, "timeout", "close")
         assert wire.closed()
+
+
+@pytest.mark.parametrize("path", ["/health", "/nowhere", "/stream"])
+def test_every_answer_tells_the_time(wire: Wire, path: str) -> None:
+    told = parsedate_to_datetime(wire.get(path).fields["date"])
+    assert abs((datetime.now(timezone.utc) - told).total_seconds()) < 60
+
+
+def test_the_time_is_told_as_the_standard_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox_server.http.writer.time.time", lambda: 784111777.9)
+    assert b"\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n" in writer.render_head(Response(200), close=False)

@@ -14,7 +14,7 @@ import pytest
 
 from sandbox_server.catalogue import builtin
 from sandbox_server.handlers import HANDLERS
-from tests.server.http.deviations import DEVIATIONS, OURS
+from tests.server.http.deviations import DEVIATIONS, OURS, VERSION
 from tests.server.http.fakes import Answer, Wire
 from tests.support.server import ServerProcess, start_server
 from tests.support.vectors import Vector, compare, filled, lay_out, load
@@ -128,6 +128,7 @@ def test_raw_requests_are_answered_as_recorded_or_as_the_deviation_says(vector: 
     server, tmp = servers.for_policy(vector.policy)
     lay_out(tmp, [])
     outcome = send(server.port, vector, tmp)
+    assert (vector.facts.get("version") or VERSION[0], outcome.answer.version) == VERSION
     found = differences(vector, outcome, tmp)
     if ours is None:
         assert not found
