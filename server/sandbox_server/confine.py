@@ -151,7 +151,7 @@ def restrict_to(base_dir: str, *, writable: Iterable[str] = (), tcp: bool = True
 
 
 def interpreter() -> Iterator[str]:
-    """What belongs to this Python in its prefixes (one may be a home directory), and this package: a folder or a zipapp."""
+    """What belongs to this Python in its prefixes, one of which may be a home; and this package, folder or zipapp."""
     for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
         yield from installed(prefix)
     place = os.path.dirname(os.path.abspath(__file__))
