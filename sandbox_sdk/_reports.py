@@ -12,7 +12,11 @@ from ._wire import Json
 @public
 @dataclass(frozen=True)
 class SystemInfo:
-    """The machine as the sandbox sees it. Memory in MiB, disk (of the root) in GiB."""
+    """The machine as the sandbox sees it. Memory in MiB, disk (of the root) in GiB.
+
+    `memory_source` is ``cgroup`` where a container's limit bounds the memory, else ``host``; `cpu_limit` is how many
+    processors' worth of time a container may use, None without a limit.
+    """
 
     os: str
     arch: str
@@ -23,6 +27,8 @@ class SystemInfo:
     disk_free_gb: float
     python_version: str
     hostname: str
+    cpu_limit: float | None = None
+    memory_source: str = "host"
 
     @classmethod
     def from_wire(cls, data: Json) -> SystemInfo:
@@ -36,6 +42,8 @@ class SystemInfo:
             disk_free_gb=wire.number(data, "disk_free_gb"),
             python_version=wire.text(data, "python_version"),
             hostname=wire.text(data, "hostname"),
+            cpu_limit=wire.number_or_none(data, "cpu_limit"),
+            memory_source=wire.text(data, "memory_source", "host"),
         )
 
 
@@ -54,6 +62,8 @@ class SystemMetrics:
     disk_total_gb: float
     disk_percent: float
     uptime_seconds: float
+    cpu_limit: float | None = None
+    memory_source: str = "host"
 
     @classmethod
     def from_wire(cls, data: Json) -> SystemMetrics:
@@ -68,6 +78,8 @@ class SystemMetrics:
             disk_total_gb=wire.number(data, "disk_total_gb"),
             disk_percent=wire.number(data, "disk_percent"),
             uptime_seconds=wire.number(data, "uptime_seconds"),
+            cpu_limit=wire.number_or_none(data, "cpu_limit"),
+            memory_source=wire.text(data, "memory_source", "host"),
         )
 
 
@@ -172,14 +184,18 @@ class CodeResult:
 @public
 @dataclass(frozen=True)
 class GitFile:
-    """One changed file; ``status`` says how: ``modified``, ``added``, ``deleted``, ``untracked`` …"""
+    """One changed file; ``status`` says how: ``modified``, ``added``, ``deleted``, ``untracked`` …
+
+    A renamed one goes by its new path, with the old one in `old_path`.
+    """
 
     path: str
     status: str
+    old_path: str | None = None
 
     @classmethod
     def from_wire(cls, data: Json) -> GitFile:
-        return cls(wire.text(data, "path"), wire.text(data, "status"))
+        return cls(wire.text(data, "path"), wire.text(data, "status"), wire.text_or_none(data, "old_path"))
 
 
 @public

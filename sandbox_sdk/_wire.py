@@ -34,6 +34,11 @@ def number(data: Json, name: str, default: float = 0.0) -> float:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
 
 
+def number_or_none(data: Json, name: str) -> float | None:
+    value = data.get(name)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
 def flag(data: Json, name: str, default: bool = False) -> bool:
     value = flag_or_none(data, name)
     return default if value is None else value

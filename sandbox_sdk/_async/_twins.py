@@ -177,6 +177,10 @@ class AsyncServerClientTwins:
         """Ask what this identity may do. From now on, calls that the policy forbids are refused without being sent."""
         return self._twin.discover()
 
+    def openapi_sync(self) -> dict[str, Any]:
+        """The server's OpenAPI 3.1 document: what it offers, whoever may use it."""
+        return self._twin.openapi()
+
     def check_sync(
         self,
         endpoint: str,
@@ -933,6 +937,10 @@ class AsyncSystemTwins:
     def metrics_sync(self) -> SystemMetrics:
         """Load, memory and disk, now."""
         return self._twin.metrics()
+
+    def prometheus_sync(self) -> str:
+        """What the server has counted so far, as a monitoring system reads it (Prometheus text format)."""
+        return self._twin.prometheus()
 
     def env_sync(
         self,

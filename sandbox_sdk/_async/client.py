@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 import httpx
 
 from .. import _calls as calls
 from .._binding import Binding
+from .._call import call
 from .._capabilities import Snapshot
 from .._known import Known
 from .._models import Decision
@@ -85,6 +87,10 @@ class AsyncServerClient(AsyncServerClientTwins):
         document = await self._connection.send(calls.capabilities())
         self._connection.known.snapshot = Snapshot(document)
         return AsyncCapabilities(document, self._connection)
+
+    async def openapi(self) -> dict[str, Any]:
+        """The server's OpenAPI 3.1 document: what it offers, whoever may use it."""
+        return await self._connection.send(call("openapi", dict))
 
     def forget_discovery(self) -> None:
         """Send every call again, and let the server decide."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _calls as calls
-from .._call import call, each
+from .._call import call, each, nothing
 from .._public import public
 from .._reports import CommandInfo, GitDiff, GitStatus, ListeningPort, Package, SystemInfo, SystemMetrics
 from .._sync.system import Commands, Git, System  # async only
@@ -33,6 +33,12 @@ class AsyncSystem(AsyncSystemTwins):
     async def metrics(self) -> SystemMetrics:
         """Load, memory and disk, now."""
         return await self._connection.send(call("system_metrics", SystemMetrics.from_wire))
+
+    async def prometheus(self) -> str:
+        """What the server has counted so far, as a monitoring system reads it (Prometheus text format)."""
+        request = call("metrics", nothing)
+        async with self._connection.stream(request) as response:
+            return (await self._connection.read(response, request.endpoint)).decode("utf-8", "replace")
 
     async def env(self, names: Sequence[str] | None = None) -> dict[str, str]:
         """Environment variables, secrets left out."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 import httpx
 
 from .. import _calls as calls
 from .._binding import Binding
+from .._call import call
 from .._capabilities import Snapshot
 from .._known import Known
 from .._models import Decision
@@ -80,6 +82,10 @@ class ServerClient:
         document = self._connection.send(calls.capabilities())
         self._connection.known.snapshot = Snapshot(document)
         return Capabilities(document, self._connection)
+
+    def openapi(self) -> dict[str, Any]:
+        """The server's OpenAPI 3.1 document: what it offers, whoever may use it."""
+        return self._connection.send(call("openapi", dict))
 
     def forget_discovery(self) -> None:
         """Send every call again, and let the server decide."""
