@@ -18,6 +18,7 @@ from .._errors import (
     EndpointNotAvailableError,
     NotFoundError,
     PayloadTooLargeError,
+    RateLimitedError,
     ServerAPIError,
     TransferError,
 )
@@ -67,8 +68,8 @@ class AsyncTransfers:
             snapshot.require_size("files_upload_stream", source.size)
         if not await self._connection.ours():
             return await self._upload_json(source, path, progress, options.overwrite)
-        if source.size > IN_PARTS and await self._takes_parts():
-            async with await self.begin(path, source.size, options) as upload:
+        if source.size > IN_PARTS and (begun := await self._begin_if_possible(path, source.size, options)):
+            async with begun as upload:
                 return await upload._send_all(source.pieces, source.size, progress)
         hashed = options.verify == "sha256"
         call = calls.upload(
@@ -145,6 +146,15 @@ class AsyncTransfers:
         )
         state.digest = hashlib.sha256() if hashed else None
         return AsyncUpload(self._connection, state)
+
+    async def _begin_if_possible(self, path: str, size: int, options: Options) -> AsyncUpload | None:
+        """An upload in parts; None when it must go at once, also because too many others are unfinished."""
+        if not await self._takes_parts():
+            return None
+        try:
+            return await self.begin(path, size, options)
+        except RateLimitedError:
+            return None
 
     async def require_parts(self) -> None:
         """Raise `EndpointNotAvailableError` when the server only stores whole files."""

@@ -19,6 +19,7 @@ from .._errors import (
     EndpointNotAvailableError,
     NotFoundError,
     PayloadTooLargeError,
+    RateLimitedError,
     ServerAPIError,
     TransferError,
 )
@@ -67,8 +68,8 @@ class Transfers:
             snapshot.require_size("files_upload_stream", source.size)
         if not self._connection.ours():
             return self._upload_json(source, path, progress, options.overwrite)
-        if source.size > IN_PARTS and self._takes_parts():
-            with self.begin(path, source.size, options) as upload:
+        if source.size > IN_PARTS and (begun := self._begin_if_possible(path, source.size, options)):
+            with begun as upload:
                 return upload._send_all(source.pieces, source.size, progress)
         hashed = options.verify == "sha256"
         call = calls.upload(
@@ -145,6 +146,15 @@ class Transfers:
         )
         state.digest = hashlib.sha256() if hashed else None
         return Upload(self._connection, state)
+
+    def _begin_if_possible(self, path: str, size: int, options: Options) -> Upload | None:
+        """An upload in parts; None when it must go at once, also because too many others are unfinished."""
+        if not self._takes_parts():
+            return None
+        try:
+            return self.begin(path, size, options)
+        except RateLimitedError:
+            return None
 
     def require_parts(self) -> None:
         """Raise `EndpointNotAvailableError` when the server only stores whole files."""

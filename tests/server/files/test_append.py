@@ -55,6 +55,13 @@ def test_a_write_at_an_offset_keeps_the_rest(files: Files, size: int) -> None:
     assert (files.base / "f").read_bytes() == old[:4] + new + old[4 + size :] + new
 
 
+def test_a_changed_program_keeps_no_set_id_bit(files: Files) -> None:
+    (files.base / "f").write_bytes(b"x")
+    for how in ({"append": "true"}, {"offset": 0}, {"offset": 0, "mode": "711"}):
+        (files.base / "f").chmod(0o6755)
+        assert files.upload("f", b"y", **how).json()["mode"] == ("0711" if "mode" in how else "0755")
+
+
 def test_an_offset_behind_the_end_is_refused_with_the_size(files: Files) -> None:
     (files.base / "f").write_bytes(b"12345")
     for path, size in (("f", 5), ("missing", 0)):
