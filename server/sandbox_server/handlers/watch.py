@@ -46,6 +46,7 @@ def files_watch(
             limit=MOST_ENTRIES,
         ) from None
     call.defer(reader.close)
+    path.close()  # what is held open is not removed as far as the kernel's notices go
     return stream_response(SSE_TYPE, _events(reader, path.path, time.monotonic() + seconds))
 
 

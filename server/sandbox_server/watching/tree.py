@@ -26,6 +26,8 @@ TOGETHER = 0.05
 KEPT = 10_000
 #: Reads of the kernel's queue before somebody else's turn comes.
 _READS = 64
+#: Somebody who holds the directory open, or renames one above it, keeps the kernel silent; so it is looked after.
+_LOOK_AFTER = 5.0
 #: Polling rests so many times as long as it works.
 _REST = 10
 
@@ -45,6 +47,7 @@ class Tree:
         self._kept: deque[Change] = deque(maxlen=KEPT)
         self._dirty: dict[str, dict[str, bool] | None] = {}  # directory -> names to look at, None for all
         self._flush_at = self._poll_at = math.inf
+        self._check_at = time.monotonic() + _LOOK_AFTER
         self._watches: dict[str, int] = {}
         self._paths: dict[int, str] = {}
         self._polled: set[str] = set()
@@ -73,7 +76,7 @@ class Tree:
 
     @property
     def due(self) -> float:
-        return min(self._flush_at, self._poll_at)
+        return min(self._flush_at, self._poll_at, self._check_at)
 
     def hasten(self, interval: float) -> None:
         """Poll at least so often."""
@@ -107,7 +110,7 @@ class Tree:
                 self._flush()
             if bool(self._polled) != (self._poll_at < math.inf):
                 self._plan_poll(0.0)
-            if at_once and self.ended is None:
+            if self.ended is None and (at_once or now >= self._check_at):
                 self._check_top()
             if self.last != before or self.ended is not None:
                 for ring in self._listeners:
@@ -210,6 +213,7 @@ class Tree:
 
     def _check_top(self) -> bool:
         """Whether the directory is still the one that was to be watched."""
+        self._check_at = time.monotonic() + _LOOK_AFTER
         try:
             if self._look_at_top() == self._identity:
                 return True
