@@ -16,6 +16,7 @@ TIMEOUT = "a timeout is 408 and carries the output so far"
 KEPT = "a finished process keeps its exit status and output for a while, whoever lists"
 AUDIT_CODE = "audit lines carry the code of the refusal"
 DISGUISED = "an address that is not public is refused, however it is written"
+ONE_CREDENTIAL = "a request carries one credential, so that nobody can try several at once"
 ANONYMOUS = "beside tokens, anonymous callers hold only the scopes that a policy writes"
 CONTENT_TYPE = "a body that calls itself something else is not read as JSON; web pages can send such bodies unasked"
 PATTERN = "a malformed pattern is found when the policy is loaded, and named"
@@ -29,6 +30,8 @@ DEVIATIONS: dict[str, str] = {
     "audit:server_error_counts_as_denied": NOT_FOUND,
     "audit:unrouted_not_audited": "requests that reach no endpoint are audited too",
     "auth:allow_anonymous_default_scopes_are_wildcard": ANONYMOUS,
+    "auth:gateway_header_plus_valid_bearer": ONE_CREDENTIAL,
+    "auth:wrong_bearer_plus_valid_x_access": ONE_CREDENTIAL,
     "commands:run_percent_encoded_name_404": "the name is decoded once, since clients encode it",
     "browser:navigate_loopback_alias_passes_decimal_ip": DISGUISED,
     "browser:navigate_loopback_alias_passes_octal_ip": DISGUISED,
@@ -145,6 +148,8 @@ OURS: dict[str, dict[str, Any]] = {
     },
     "audit:server_error_counts_as_denied": {"status": 404, "audit": _audited(404, "not_found", "shell", "POST", [])},
     "audit:unrouted_not_audited": {"status": 404, "audit": _audited(404, "unknown_route", None, "GET", [])},
+    "auth:wrong_bearer_plus_valid_x_access": _refused(400, "ValueError", "ambiguous_credentials"),
+    "auth:gateway_header_plus_valid_bearer": _refused(400, "ValueError", "ambiguous_credentials"),
     "auth:allow_anonymous_default_scopes_are_wildcard": _refused(
         403, "PolicyDenied", "missing_scope", endpoint="shell", scope="process:run", identity="anonymous"
     ),
