@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -53,6 +51,8 @@ class Repository:
 @contextmanager
 def opened(guard: PathGuard, start: Location, temporary: str | None) -> Iterator[Repository]:
     """The repository that holds a directory. Raises `Refusal`; nothing is left behind."""
+    import tempfile  # would be a good part of every start
+
     with ExitStack() as stack:
         top, own = _found(guard, start)
         common = _common(guard, own)
@@ -232,4 +232,5 @@ def _copy(place: Location, path: str) -> None:
     ):
         if os.fstat(source.fileno()).st_size > INDEX_BYTES:
             raise Refusal("git_error", f"the repository's index is larger than {INDEX_BYTES} bytes")
-        shutil.copyfileobj(source, target, 1 << 20)
+        while block := source.read(1 << 20):
+            target.write(block)

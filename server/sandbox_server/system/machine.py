@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
+import sys
 import time
 from typing import Any
 
@@ -29,7 +29,7 @@ def info() -> dict[str, Any]:
         "memory_source": source,
         "disk_total_gb": round(size / _GIB, 2),
         "disk_free_gb": round(free / _GIB, 2),
-        "python_version": platform.python_version(),
+        "python_version": ".".join(map(str, sys.version_info[:3])),
         "hostname": system.nodename,
     }
 

@@ -208,19 +208,21 @@ BRIEF = {"endpoints": {"run_command": {"limits": {"timeout_seconds": 0.05}}}}
 
 @pytest.mark.field(95)
 def test_field_095_a_command_that_takes_too_long_is_left_and_told_so(house: Make, registry: CommandRegistry) -> None:
-    seen = threading.Event()
+    seen, answered = threading.Event(), threading.Event()
 
     @registry.command()
     def slow(call: CommandCall) -> None:
         while not call.cancelled:
             threading.Event().wait(0.005)
+        answered.wait(30)
         with pytest.raises(Refusal):
             call.guard("a.txt")
         seen.set()
 
     answer = run(house(BRIEF, commands=registry), "slow")
     assert (answer.status, answer.code) == (408, "timeout")
-    assert seen.wait(10)
+    answered.set()
+    assert seen.wait(30)
 
 
 def test_a_quick_command_does_not_notice_the_limit(house: Make, registry: CommandRegistry) -> None:
