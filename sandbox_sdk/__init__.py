@@ -13,6 +13,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from ._archive_calls import Unpacked
     from ._async.api import (
+        AsyncBrowser,
         AsyncCapabilities,
         AsyncCode,
         AsyncCodeContext,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         AsyncSystem,
         AsyncUpload,
     )
+    from ._browser_calls import BrowserContent, BrowserPage, ConsoleLog
     from ._capabilities import EndpointInfo, PathsInfo
     from ._changes import FileChange
     from ._code_models import ContextInfo, ErrorInfo, Execution, Result
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     )
     from ._search import SearchHit, SearchResult
     from ._sync.api import (
+        Browser,
         Capabilities,
         Code,
         CodeContext,
@@ -115,6 +118,7 @@ _MODULES = (
         "_models",
         "_reports",
         "_archive_calls",
+        "_browser_calls",
         "_search",
         "_changes",
         "_code_models",
@@ -126,6 +130,7 @@ _MODULES = (
 )
 
 __all__ = [
+    "AsyncBrowser",
     "AsyncCapabilities",
     "AsyncCode",
     "AsyncCodeContext",
@@ -144,6 +149,9 @@ __all__ = [
     "AsyncSystem",
     "AsyncUpload",
     "AuthenticationError",
+    "Browser",
+    "BrowserContent",
+    "BrowserPage",
     "Capabilities",
     "Code",
     "CodeContext",
@@ -157,6 +165,7 @@ __all__ = [
     "CommandTimeoutError",
     "Commands",
     "ConflictError",
+    "ConsoleLog",
     "ContextInfo",
     "Decision",
     "EditResult",

@@ -12,6 +12,10 @@ from ..transfer.options import READ_LIMIT
 if TYPE_CHECKING:
     from .._archive_calls import ArchiveFormat
     from .._archive_calls import Unpacked
+    from .._browser_calls import BrowserContent
+    from .._browser_calls import BrowserPage
+    from .._browser_calls import ConsoleLog
+    from .._browser_calls import PageMoment
     from .._code_models import ContextInfo
     from .._code_models import Execution
     from .._code_models import Result
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from .._reports import SystemInfo
     from .._reports import SystemMetrics
     from .._search import SearchResult
+    from .._sync.browser import Browser
     from .._sync.capabilities import Capabilities
     from .._sync.changes import FileChanges
     from .._sync.client import ServerClient
@@ -61,6 +66,107 @@ if TYPE_CHECKING:
     from typing import Literal
     import builtins
     import os
+
+
+class AsyncBrowserTwins:
+    """The blocking twins of `AsyncBrowser`."""
+
+    @property
+    def _twin(self) -> Browser:
+        raise NotImplementedError
+
+    def navigate_sync(
+        self,
+        url: str,
+        *,
+        wait_until: PageMoment = "networkidle",
+        timeout: float | None = None,
+    ) -> BrowserPage:
+        """Open an http or https URL. `timeout` is 30 seconds when nobody says."""
+        return self._twin.navigate(
+            url,
+            wait_until=wait_until,
+            timeout=timeout,
+        )
+
+    def screenshot_sync(
+        self,
+        *,
+        selector: str | None = None,
+        full_page: bool = True,
+        format: Literal["png", "jpeg"] = "png",
+    ) -> bytes:
+        """A picture of the page, or of the first element that matches."""
+        return self._twin.screenshot(
+            selector=selector,
+            full_page=full_page,
+            format=format,
+        )
+
+    def content_sync(
+        self,
+        type: Literal["html", "text"] = "html",
+    ) -> BrowserContent:
+        """What the page holds now."""
+        return self._twin.content(
+            type,
+        )
+
+    def click_sync(
+        self,
+        selector: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Click the first element that matches, as soon as it can be clicked: within 5 seconds when nobody says."""
+        self._twin.click(
+            selector,
+            timeout=timeout,
+        )
+
+    def type_sync(
+        self,
+        selector: str,
+        text: str,
+        *,
+        clear: bool = False,
+        delay: float | None = None,
+    ) -> None:
+        """Type into the first element that matches, a key every `delay` seconds (0.05); `clear` empties it first."""
+        self._twin.type(
+            selector,
+            text,
+            clear=clear,
+            delay=delay,
+        )
+
+    def evaluate_sync(
+        self,
+        script: str,
+        *,
+        timeout: float | None = None,
+    ) -> Any:
+        """The value of a JavaScript expression or function in the page; 10 seconds when nobody says."""
+        return self._twin.evaluate(
+            script,
+            timeout=timeout,
+        )
+
+    def pdf_sync(
+        self,
+        *,
+        format: str = "A4",
+        landscape: bool = False,
+    ) -> bytes:
+        """The page as it would be printed."""
+        return self._twin.pdf(
+            format=format,
+            landscape=landscape,
+        )
+
+    def console_sync(self) -> list[ConsoleLog]:
+        """What the page has logged since this was last asked."""
+        return self._twin.console()
 
 
 class AsyncCapabilitiesTwins:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .browser import AsyncBrowser
 from .capabilities import AsyncCapabilities
 from .client import AsyncServerClient
 from .code import AsyncCode, AsyncCodeContext, AsyncCodeStream
@@ -15,6 +16,7 @@ from .uploads import AsyncUpload
 from .watch import AsyncFileWatch
 
 __all__ = [
+    "AsyncBrowser",
     "AsyncCapabilities",
     "AsyncCode",
     "AsyncCodeContext",

@@ -17,6 +17,7 @@ from .._models import Decision
 from .._public import public
 from .._sync.client import ServerClient  # async only
 from ._twins import AsyncServerClientTwins  # async only
+from .browser import AsyncBrowser
 from .capabilities import AsyncCapabilities
 from .code import AsyncCode
 from .connection import AsyncConnection
@@ -61,6 +62,7 @@ class AsyncServerClient(AsyncServerClientTwins):
         self.system = AsyncSystem(connection)
         self.code = AsyncCode(connection)
         self.git = AsyncGit(connection)
+        self.browser = AsyncBrowser(connection)
 
     @property
     def _twin(self) -> ServerClient:  # async only

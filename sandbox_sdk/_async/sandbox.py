@@ -23,6 +23,7 @@ from ..sandbox.local_sandbox import LocalSandbox
 from ..sandbox.policies import DEFAULT_PRESET, PolicySource
 from ..sandbox.settings import Settings
 from ._twins import AsyncSandboxTwins  # async only
+from .browser import AsyncBrowser
 from .capabilities import AsyncCapabilities
 from .client import AsyncServerClient
 from .code import AsyncCode
@@ -189,6 +190,11 @@ class AsyncSandbox(AsyncSandboxTwins):
     def git(self) -> AsyncGit:
         """Look at repositories in it."""
         return self.server.git
+
+    @property
+    def browser(self) -> AsyncBrowser:
+        """The page of this identity; see `AsyncBrowser`."""
+        return self.server.browser
 
     @property
     def system(self) -> AsyncSystem:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from .browser import Browser
 from .capabilities import Capabilities
 from .client import ServerClient
 from .code import Code, CodeContext, CodeStream
@@ -16,6 +17,7 @@ from .uploads import Upload
 from .watch import FileWatch
 
 __all__ = [
+    "Browser",
     "Capabilities",
     "Code",
     "CodeContext",

@@ -16,6 +16,7 @@ from .._capabilities import Snapshot
 from .._known import Known
 from .._models import Decision
 from .._public import public
+from .browser import Browser
 from .capabilities import Capabilities
 from .code import Code
 from .connection import Connection
@@ -60,6 +61,7 @@ class ServerClient:
         self.system = System(connection)
         self.code = Code(connection)
         self.git = Git(connection)
+        self.browser = Browser(connection)
 
     @property
     def address(self) -> str:

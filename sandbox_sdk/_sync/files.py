@@ -244,7 +244,8 @@ class Files(FileChanges):
         """Pack files and directories of the sandbox into one local archive, streamed as it is read.
 
         What the policy hides, and links that lead out of what it allows, are left out. A local file stays as it was
-        until all of the archive is here. `level` is 0 (none) to 9. `progress` is told the bytes so far, as done and in all.
+        until all of the archive is here. `level` is 0 (none) to 9. `progress` is told the bytes so far, as done and in
+        all.
 
         Raises `NotFoundError` and `PolicyDeniedError` when one of the paths is not there, or not allowed, and
         `SandboxConnectionError` when the archive broke off.

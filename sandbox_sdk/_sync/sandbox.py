@@ -22,6 +22,7 @@ from ..sandbox.local import attach, local_sandboxes, start
 from ..sandbox.local_sandbox import LocalSandbox
 from ..sandbox.policies import DEFAULT_PRESET, PolicySource
 from ..sandbox.settings import Settings
+from .browser import Browser
 from .capabilities import Capabilities
 from .client import ServerClient
 from .code import Code
@@ -182,6 +183,11 @@ class Sandbox:
     def git(self) -> Git:
         """Look at repositories in it."""
         return self.server.git
+
+    @property
+    def browser(self) -> Browser:
+        """The page of this identity; see `Browser`."""
+        return self.server.browser
 
     @property
     def system(self) -> System:

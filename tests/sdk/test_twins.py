@@ -170,7 +170,7 @@ def test_every_endpoint_has_a_call() -> None:
     missing = {
         endpoint
         for endpoint in get_args(EndpointId)
-        if f'"{endpoint}"' not in source and not endpoint.startswith(("pty_", "browser_"))
+        if f'"{endpoint}"' not in source and not endpoint.startswith("pty_")
     }
     assert not missing
 

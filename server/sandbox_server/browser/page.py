@@ -66,17 +66,21 @@ class Page:
         except (api.TimeoutError, asyncio.TimeoutError):
             raise Refusal("timeout", "the browser took longer than allowed; allow more, or look at the page") from None
         except api.Error:
-            if self._refused is not None:
-                raise self._take_refused() from None
-            raise Refusal(
-                "browser_failed", "the browser could not do it; the page is gone, broken or unreachable"
-            ) from None
+            message = "the browser could not do it; the page is gone, broken or unreachable"
+            raise Refusal("browser_failed", message) from None
 
     async def navigate(self, url: str, wait_until: Moment, seconds: float) -> dict[str, Any]:
+        api = import_module("playwright.async_api")
         self._refused = None
-        answer = await self._tab.goto(url, wait_until=wait_until, timeout=_milliseconds(seconds))
+        try:
+            answer = await self._tab.goto(url, wait_until=wait_until, timeout=_milliseconds(seconds))
+        except api.Error:
+            if self._refused is None:
+                raise
         if self._refused is not None:
-            raise self._take_refused()
+            if self._tasks:  # the page leaves what it was led to
+                await asyncio.wait(self._tasks, timeout=_SLACK)
+            raise self._refused
         return {"url": self._tab.url, "title": await self._tab.title(), "status": answer.status if answer else 0}
 
     async def content(self, kind: str) -> dict[str, str]:
@@ -172,11 +176,6 @@ class Page:
         if len(self._logs) < _MOST_LOGS:
             moment = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
             self._logs.append({"type": message.type, "text": message.text[:_MOST_TEXT], "timestamp": moment})
-
-    def _take_refused(self) -> Refusal:
-        assert self._refused is not None
-        refusal, self._refused = self._refused, None
-        return refusal
 
     def _break(self) -> None:
         self.broken = True
