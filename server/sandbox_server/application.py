@@ -102,7 +102,7 @@ class Application:
             response = self._answer(exchange, inline)
         except BlockingIOError:
             if inline:
-                self._counters.leave()
+                self._counters.put_off()
                 self._close(exchange, refund=True)
                 return None
             response = self._render(exchange, Refusal(*_OS_ERRORS[errno.EAGAIN]))
@@ -200,7 +200,6 @@ class Application:
     def _end(self, exchange: Exchange, status: int, size: int) -> None:
         """Count the exchange and record it."""
         endpoint = exchange.endpoint.id if exchange.endpoint else ""
-        self._counters.leave()
         self._counters.answered(endpoint, status, exchange.code, exchange.request.body.length, size)
         self._record(exchange, status)
 

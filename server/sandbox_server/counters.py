@@ -29,14 +29,15 @@ class Counters:
         with self._lock:
             self.in_flight += 1
 
-    def leave(self) -> None:
-        """A request that had begun has ended, or is put off."""
+    def put_off(self) -> None:
+        """A request that had begun will begin anew."""
         with self._lock:
             self.in_flight -= 1
 
     def answered(self, endpoint: str, status: int, code: str | None, received: int, sent: int) -> None:
-        """One answer is finished."""
+        """A request that had begun has got all of its answer."""
         with self._lock:
+            self.in_flight -= 1
             self.requests[endpoint, status // 100] += 1
             if code is not None:
                 self.refusals[code] += 1

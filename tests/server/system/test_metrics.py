@@ -112,7 +112,6 @@ def test_no_count_is_lost_between_threads() -> None:
         for _ in range(2000):
             counters.enter()
             counters.answered("e", 200, "busy", 1, 2)
-            counters.leave()
 
     threads = [threading.Thread(target=count) for _ in range(4)]
     for thread in threads:
