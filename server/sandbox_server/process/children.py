@@ -76,10 +76,10 @@ class Child:
             kernel.send(member, number)
         return bool(family)
 
-    def strike(self) -> bool:
+    def strike(self, census: kernel.Census | None = None) -> bool:
         """SIGKILL to the whole family, once; True while somebody of it is left."""
         self.pinned = True
-        family = self.family()  # before the kill: the orphans of the killed are harder to recognise
+        family = self.family(census)  # before the kill: the orphans of the killed are harder to recognise
         with self._children.guarded():
             if not self.collected:
                 with suppress(PermissionError):  # of a program that changed its user
@@ -105,21 +105,20 @@ class Child:
         poll.poll(max(0, int(seconds * 1000)))
         return self.exit()
 
-    def family(self) -> list[kernel.Stat]:
+    def family(self, census: kernel.Census | None = None) -> list[kernel.Stat]:
         """The living: of its group and session, with its marks, seen before, and all descendants of those."""
-        table = {line.pid: line for line in kernel.processes()}
-        table.pop(os.getpid(), None)
+        census = census or kernel.Census()
         pid = -1 if self.collected else self.pid
         marker = self.id.encode()
         fosterers = (os.getpid(), os.getppid(), 1)  # orphans come to one of these; who is no orphan descends from one
         found = {
             line.pid
-            for line in table.values()
+            for line in census.table.values()
             if pid in (line.session, line.group) or (line.pid, line.started) in self._seen
-            or kernel.marked(line.pid, marker)
-            or (line.parent in fosterers and kernel.stamped(line.pid, self._stamp))
+            or census.marked(line.pid, marker)
+            or (line.parent in fosterers and census.stamped(line.pid, self._stamp))
         }  # fmt: skip
-        family = kernel.with_descendants(found, table)
+        family = kernel.with_descendants(found, census.table)
         self._seen.update((member.pid, member.started) for member in family)
         return family
 
@@ -220,12 +219,11 @@ class Children:
 
     def left_behind(self) -> list[kernel.Stat]:
         """Everything alive that descends from a child of ours, as far as that can be known."""
-        table = {line.pid: line for line in kernel.processes()}
-        own = os.getpid()
-        table.pop(own, None)
+        census = kernel.Census()
+        table, own = census.table, os.getpid()
         mark = self.mark.encode()
         adopted = {p for p, s in table.items() if self._adopting and s.parent == own and s.session != self._session}
-        return kernel.with_descendants(adopted | {p for p in table if kernel.marked(p, mark)}, table)
+        return kernel.with_descendants(adopted | {p for p in table if census.marked(p, mark)}, table)
 
     def adopt_orphans(self) -> bool:
         """From now on orphans come to this process, and `reap` must be called on SIGCHLD."""

@@ -60,10 +60,30 @@ def processes() -> Iterator[Stat]:
                 yield found
 
 
-def marked(pid: int, text: bytes) -> bool:
-    """Whether the process's environment carries `text` in its marker."""
-    prefix = MARKER.encode() + b"="
-    return any(line.startswith(prefix) and text in line for line in _read(f"/proc/{pid}/environ").split(b"\0"))
+class Census:
+    """The process table at one moment, without this process; read once, however many look for their own in it."""
+
+    def __init__(self) -> None:
+        self.table = {line.pid: line for line in processes()}
+        self.table.pop(os.getpid(), None)
+        self._markers: dict[int, bytes] = {}
+        self._limits: dict[int, bytes] = {}
+
+    def marked(self, pid: int, text: bytes) -> bool:
+        """Whether the process's environment carries `text` in its marker."""
+        marker = self._markers.get(pid)
+        if marker is None:
+            prefix = MARKER.encode() + b"="
+            lines = _read(f"/proc/{pid}/environ").split(b"\0")
+            marker = self._markers[pid] = b"\0".join(line for line in lines if line.startswith(prefix))
+        return text in marker
+
+    def stamped(self, pid: int, number: int) -> bool:
+        """Whether the process, or one that it descends from, was given this mark."""
+        limits = self._limits.get(pid)
+        if limits is None:
+            limits = self._limits[pid] = _read(f"/proc/{pid}/limits")
+        return f" {number} ".encode() in limits
 
 
 @contextlib.contextmanager
@@ -105,11 +125,6 @@ def limit_open_files(pid: int, soft: int) -> None:
     with contextlib.suppress(OSError, AttributeError):
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def stamped(pid: int, number: int) -> bool:
-    """Whether the process, or one that it descends from, was given this mark."""
-    return f" {number} ".encode() in _read(f"/proc/{pid}/limits")
 
 
 def with_descendants(pids: set[int], table: Mapping[int, Stat]) -> list[Stat]:

@@ -20,10 +20,10 @@ def stop(child: Child, supervisor: Supervisor, *, grace: float = GRACE) -> None:
     supervisor.soon(_Stop(child, supervisor, time.monotonic() + grace).begin)
 
 
-def destroy(child: Child, supervisor: Supervisor, pause: float = 0.01) -> None:
+def destroy(child: Child, supervisor: Supervisor, pause: float = 0.01, *, again: bool = False) -> None:
     """SIGKILL to the family until it is gone; somebody else releases the child. Never waits."""
-    if child.strike():
-        supervisor.after(pause, lambda: destroy(child, supervisor, min(pause * 2, _RARELY)))
+    if child.strike(supervisor.census() if again else None):
+        supervisor.after(pause, lambda: destroy(child, supervisor, min(pause * 2, _RARELY), again=True))
 
 
 class _Stop:
@@ -34,14 +34,16 @@ class _Stop:
         self._pause = 0.01
 
     def begin(self) -> None:
-        self._child.family()  # remembered: once the leader is gone, its detached children are orphans like any other
+        self._child.family(
+            self._supervisor.census()
+        )  # remembered: once the leader is gone, its detached children are orphans like any other
         with suppress(PermissionError):
             self._child.signal(signal.SIGTERM)
         self.step()
 
     def step(self) -> None:
-        late = time.monotonic() >= self._deadline
-        if (late and self._child.strike()) or self._child.exit() is None or self._child.family():
+        late, census = time.monotonic() >= self._deadline, self._supervisor.census()
+        if (late and self._child.strike(census)) or self._child.exit() is None or self._child.family(census):
             self._pause = min(self._pause * 2, _RARELY if late else 0.1)
             self._supervisor.after(self._pause, self.step)
         else:

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from . import kernel
 from .wake import Wake
 
 #: No kernel sleeps for any number of seconds.
@@ -48,6 +49,7 @@ class Supervisor:
         self._count = itertools.count()
         self._until: float | None = None  # when the thread will wake by itself
         self._closed = False
+        self._census: kernel.Census | None = None
 
     def after(self, seconds: float, call: Callable[[], object]) -> Timer:
         timer = Timer(call)
@@ -69,6 +71,14 @@ class Supervisor:
         """The descriptor may be closed right after; only from a callback."""
         assert self._selector is not None
         self._selector.unregister(descriptor)
+
+    def census(self) -> kernel.Census:
+        """Of processes, for all that is done in one go: hundreds of commands may have to be ended together.
+
+        Only from a callback of `soon` or `after`; it is younger than the call of those.
+        """
+        self._census = self._census or kernel.Census()
+        return self._census
 
     def soon(self, call: Callable[[], object]) -> None:
         with self._lock:
@@ -113,8 +123,10 @@ class Supervisor:
         while not self._closed:
             for key, _ in selector.select(self._pause()):
                 self._call(key.data)
+            self._census = None
             for call in self._due():
                 self._call(call)
+            self._census = None
         selector.close()
         wake.close()
 

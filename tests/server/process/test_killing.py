@@ -277,7 +277,7 @@ def test_a_process_that_outlives_our_patience_is_reported(bench: Bench, monkeypa
     monkeypatch.setattr(children_module, "PATIENCE", 0.05)
     child = _sleeper(bench)
     ghost = kernel.Stat(2**22 + 1, 1, 1, 1, 1, False)
-    monkeypatch.setattr(child, "family", lambda: [ghost])
+    monkeypatch.setattr(child, "family", lambda census: [ghost])
     assert child.kill() is False
     assert child.wait(5) is not None
     child.discard()
