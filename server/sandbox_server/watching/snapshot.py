@@ -32,6 +32,9 @@ class Entry(NamedTuple):
     is_dir: bool
 
 
+_ENDED = Entry(0, True)
+
+
 class Change(NamedTuple):
     """One change as it is told; paths are absolute."""
 
@@ -52,11 +55,16 @@ class Listener(Protocol):
 
 @dataclass
 class News:
-    """What one look found, by path relative to the top."""
+    """What one look found, by path relative to the top: what was there before it, and what is there after."""
 
-    come: dict[str, Entry] = field(default_factory=dict)
-    gone: dict[str, Entry] = field(default_factory=dict)
-    modified: dict[str, Entry] = field(default_factory=dict)
+    before: dict[str, Entry | None] = field(default_factory=dict)
+    now: dict[str, Entry | None] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+
+    def note(self, path: str, before: Entry | None, now: Entry | None) -> None:
+        """A path may be met several times: what counts is the first state and the last."""
+        self.before.setdefault(path, before)
+        self.now[path] = now
 
 
 class Snapshot:
@@ -90,7 +98,7 @@ class Snapshot:
                 raise TooLarge
             for name, entry in known.items():
                 if news is not None:
-                    news.come[_joined(directory, name)] = entry
+                    news.note(_joined(directory, name), None, entry)
                 if entry.is_dir and self._recursive:
                     waiting.append(_joined(directory, name))
 
@@ -110,9 +118,15 @@ class Snapshot:
         for name in {*known, *seen} if touched is None else touched:
             self._compare(path, name, known.get(name), seen.get(name), bool(touched and touched[name]), news)
 
-    def leave(self, path: str) -> dict[str, Entry]:
-        """Forget a directory and all below it; everything that was in it."""
-        gone: dict[str, Entry] = {}
+    def doubt(self, path: str) -> None:
+        """A directory has ended. One that is found in its place is another, although it may have the same number."""
+        parent, _, name = path.rpartition("/")
+        known = self.directories.get(parent, {})
+        if name in known:
+            known[name] = _ENDED
+
+    def leave(self, path: str, news: News) -> None:
+        """Forget a directory and all below it."""
         waiting = [path]
         while waiting:
             directory = waiting.pop()
@@ -122,10 +136,9 @@ class Snapshot:
             self._listener.left(directory)
             self._size -= len(known)
             for name, entry in known.items():
-                gone[_joined(directory, name)] = entry
+                news.note(_joined(directory, name), entry, None)
                 if entry.is_dir:
                     waiting.append(_joined(directory, name))
-        return gone
 
     def _compare(
         self, directory: str, name: str, before: Entry | None, now: Entry | None, touched: bool, news: News
@@ -135,20 +148,20 @@ class Snapshot:
             if now is None:
                 return
             if touched and not now.is_dir:
-                news.modified[path] = now
+                news.written.add(path)
             if now.is_dir and self._recursive and path not in self.directories:
                 self.enter(path, news)  # it could not be read before
             return
         if before is not None:
             del known[name]
             self._size -= 1
-            news.gone[path] = before
+            news.note(path, before, None)
             if before.is_dir:
-                news.gone |= self.leave(path)
+                self.leave(path, news)
         if now is not None:
             known[name] = now
             self._size += 1
-            news.come[path] = now
+            news.note(path, before, now)
             if now.is_dir and self._recursive:
                 self.enter(path, news)
 
@@ -166,7 +179,9 @@ def changes(news: News, at: Below, renames: bool) -> list[Change]:
 
     With `renames` what is gone here and came there is one change, and what was inside goes along unmentioned.
     """
-    come, gone = dict(news.come), dict(news.gone)
+    differ = {path for path in news.now if news.before[path] != news.now[path]}
+    come = {path: entry for path in differ if (entry := news.now[path]) is not None}
+    gone = {path: entry for path in differ if (entry := news.before[path]) is not None}
     moved = _pair(come, gone) if renames else {}
     told = {path: Change("renamed", at.at(path), entry.is_dir, at.at(old)) for path, (old, entry) in moved.items()
             if not _goes_along(path, old, moved)}  # fmt: skip
@@ -175,16 +190,14 @@ def changes(news: News, at: Below, renames: bool) -> list[Change]:
         gone.pop(old, None)
         gone.pop(path, None)  # it was replaced
     replaced = False
-    modified = dict(news.modified)
+    modified = news.written - differ
     for path in come.keys() & gone.keys():
-        before, now = gone[path], come[path]
-        if before == now or not (before.is_dir or now.is_dir):
-            del gone[path], come[path]
-            if before != now:
-                modified[path] = now
-        else:
+        if come[path].is_dir or gone[path].is_dir:
             replaced = True
-    told |= {p: Change("modified", at.at(p), False) for p in modified if p not in told and p not in come}
+        else:
+            del gone[path], come[path]
+            modified.add(path)
+    told |= {path: Change("modified", at.at(path), False) for path in modified if path not in told}
     told |= {path: Change("created", at.at(path), entry.is_dir) for path, entry in come.items()}
     deleted = [Change("deleted", at.at(path), gone[path].is_dir) for path in sorted(gone, reverse=True)]
     rest = [told[path] for path in sorted(told)]

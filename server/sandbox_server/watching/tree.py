@@ -177,10 +177,14 @@ class Tree:
         if not notice.name:  # the directory itself: moved, removed, unmounted
             if notice.mask & inotify.IGNORED:
                 del self._paths[notice.watch]
-                self._watches.pop(path, None)
+                if self._watches.get(path) == notice.watch:
+                    del self._watches[path]
+                    self._snapshot.doubt(path)
             parent, _, name = path.rpartition("/")
             if path:
                 self._touch(parent, name, False)
+            elif notice.mask & inotify.IGNORED:
+                self.ended = "removed"
             else:
                 self._dirty.setdefault("", {})
             return
