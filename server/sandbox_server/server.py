@@ -122,6 +122,7 @@ class SandboxServer:
             self._sleeper.recv(4096)
         reactor.stop(STOP_GRACE + ANSWER_GRACE)
         machinery.terminals.retire()
+        machinery.watches.retire()
         machinery.processes.retire()
         reacting.join(STOP_GRACE)
         machinery.processes.close()

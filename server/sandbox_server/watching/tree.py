@@ -37,7 +37,7 @@ class Tree:
 
     def __init__(self, below: Below, *, recursive: bool, renames: bool, interval: float) -> None:
         self.id = secrets.token_hex(8)
-        self.ended: str | None = None  # why nothing comes any more: "removed", "too_large"
+        self.ended: str | None = None  # why nothing comes any more: "removed", "too_large", "shutdown"
         self.last = 0  # number of the latest change
         self._below = below
         self._renames = renames
@@ -121,6 +121,13 @@ class Tree:
         with self._lock:
             count = min(self.last - number, len(self._kept))
             return self.last - count, list(self._kept)[-count:] if count else []
+
+    def end(self, reason: str) -> None:
+        """Nothing more is told, and every listener hears so."""
+        with self._lock:
+            self.ended = self.ended or reason
+            for ring in self._listeners:
+                ring()
 
     def close(self) -> None:
         """Give everything back to the kernel. Nobody waits for `descriptors` any more."""

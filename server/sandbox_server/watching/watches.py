@@ -116,12 +116,20 @@ class Watches:
             try:
                 shared.tree.hasten(interval)
                 shared.tree.advance(at_once=True)  # whoever begins now hears nothing of what was before
-                if shared.tree.ended is None:
+                if shared.tree.ended is None or self._closing:
                     return Reader(shared.tree, cursor, partial(self._leave, subject, shared))
             except BaseException:
                 self._leave(subject, shared)
                 raise
             self._leave(subject, shared)  # the directory was removed, and perhaps made again
+
+    def retire(self) -> None:
+        """Begin no more, and let those who read know that it is over."""
+        with self._lock:
+            self._closing = True
+            shared = list(self._shared.values())
+        for one in shared:
+            one.tree.end("shutdown")
 
     def close(self) -> None:
         with self._lock:

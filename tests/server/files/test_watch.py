@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -283,8 +284,9 @@ def test_a_watch_lasts_as_long_as_the_policy_allows_and_so_many_at_once(tmp_path
             refused = server.request("GET", "/files/watch", query={"path": "."})
             assert (refused.status, refused.json()["code"]) == (429, "concurrency_limited")
         eventually(lambda: server.request("GET", "/files/watch", query={"path": ".", "timeout": 0.1}).status == 200)
-        with watching(files):
-            assert server.stop() == 0  # nobody has to wait for a watch to end
+        with watching(files) as watch:
+            server.process.send_signal(signal.SIGTERM)
+            assert watch.next() == ("end", {"reason": "shutdown", "cursor": watch.cursor})
 
 
 def test_the_default_bound_is_five_minutes(files: Files) -> None:
