@@ -103,6 +103,7 @@ class Snapshot:
         self.preset = wire.text(policy, "preset")
         self.revision = wire.text(policy, "revision")
         self.configured = wire.flag(policy, "configured")
+        self.mode = wire.text(policy, "mode", "enforce")
         self.warnings = wire.texts(document, "warnings")
         self.groups = {name: value is True for name, value in wire.mapping(document, "groups").items()}
         self.endpoints = {
@@ -115,7 +116,7 @@ class Snapshot:
         allowed = sum(info.allowed for info in self.endpoints.values())
         return (
             f'<{type(self).__name__} of "{self.identity_id}": {allowed} of {len(self.endpoints)} endpoints, '
-            f"policy {self.revision or 'unknown'}>"
+            f"policy {self.revision or 'unknown'}{'' if self.mode == 'enforce' else ', only observed'}>"
         )
 
     def info(self, endpoint: str) -> EndpointInfo | None:
