@@ -131,7 +131,6 @@ LATER: dict[int, str] = {
     37: "signed addresses",
     61: "widgets",
     101: "terminals",
-    106: "code contexts",
     107: "terminals",
     109: "terminals",
     110: "terminals",

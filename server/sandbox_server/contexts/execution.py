@@ -153,8 +153,7 @@ class Execution:
 
     def _finish(self, piece: Ended | Died, milliseconds: float) -> Finish:
         if isinstance(piece, Ended):
-            status = self._cause if self._cause and piece.status != "ok" else piece.status
-            return Finish(status, self._count, milliseconds)
+            return Finish(self._cause or piece.status, self._count, milliseconds)
         child = self.interpreter.child
         exit = child.exit()
         return Finish(self._cause or "died", self._count, milliseconds, exit.code if exit else None, child.cause)

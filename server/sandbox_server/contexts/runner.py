@@ -257,20 +257,34 @@ class Session:
         last = None
         if tree.body and isinstance(tree.body[-1], _ast.Expr) and not _silenced(code, tree.body[-1]):
             last = _ast.Expression(tree.body.pop().value)
-        value = None
-        for part, mode in ((tree, "exec"), (last, "eval")):
-            if part is not None:
-                value = self._evaluate(compile(part, file, mode, _PARSE & ~_ast.PyCF_ONLY_AST | self._flags, True))
+        parts = [self._compiled(tree, file, "exec")]
+        if last is not None:
+            parts.append(self._compiled(last, file, "eval"))
+        value = self._evaluated(parts)
         if last is not None and value is not None:
             if self._space.get("_") is self._last:  # a "_" of the user's own stays
                 self._space["_"] = self._last = value
             self._tell("result", *bundle(value))
         self.show_figures()
 
-    def _evaluate(self, compiled: types.CodeType) -> Any:
+    def _compiled(self, tree: Any, file: str, mode: str) -> types.CodeType:
+        compiled: types.CodeType = compile(tree, file, mode, _PARSE & ~_ast.PyCF_ONLY_AST | self._flags, True)
         self._flags |= compiled.co_flags & _FUTURES
-        value = eval(compiled, self._space)
-        return self._awaited(value) if compiled.co_flags & _COROUTINE else value
+        return compiled
+
+    def _evaluated(self, parts: list[types.CodeType]) -> Any:
+        """The value of the last. Where one of them awaits something, all run inside the event loop."""
+        if any(part.co_flags & _COROUTINE for part in parts):
+            return self._awaited(self._in_the_loop(parts))
+        return [eval(part, self._space) for part in parts][-1]
+
+    async def _in_the_loop(self, parts: list[types.CodeType]) -> Any:
+        value = None
+        for part in parts:
+            value = eval(part, self._space)
+            if part.co_flags & _COROUTINE:
+                value = await value
+        return value
 
     def _awaited(self, coroutine: Any) -> Any:
         import asyncio

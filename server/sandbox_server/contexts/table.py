@@ -49,6 +49,10 @@ class ContextTable:
         with self._lock:
             return [context for context in self._contexts.values() if context.owner == owner]
 
+    def count(self) -> int:
+        """How many are open, whose ever they are."""
+        return len(self._contexts)
+
     def find(self, id: str, owner: str) -> Context:
         context = self._contexts.get(id)
         if context is None or context.owner != owner:
