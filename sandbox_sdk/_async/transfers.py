@@ -126,6 +126,7 @@ class AsyncTransfers:
                 for part in (first, second):
                     await upload.append(part)
                     progress.add(len(part))
+                first = second = b""  # only one part at a time stays in memory
                 async for part in parts:
                     await upload.append(part)
                     progress.add(len(part))

@@ -126,6 +126,7 @@ class Transfers:
                 for part in (first, second):
                     upload.append(part)
                     progress.add(len(part))
+                first = second = b""  # only one part at a time stays in memory
                 for part in parts:
                     upload.append(part)
                     progress.add(len(part))

@@ -12,7 +12,7 @@ from typing import IO, Any, TypeAlias
 Data: TypeAlias = bytes | bytearray | memoryview | IO[bytes] | Iterable[bytes] | AsyncIterable[bytes]
 
 PIECE = 1 << 20  # what httpx sends fastest
-PART = 8 << 20  # of a source of unknown size; it is kept in memory until it has arrived
+PART = 2 << 20  # of a source of unknown size; it is kept in memory until it has arrived
 
 
 class Source:

@@ -7,13 +7,14 @@ import re
 
 from ..messages import Headers, Refusal, quoted
 
+_TAG = re.compile(r'(?:W/)?"[^"]*"|[^\s,]+')  # a comma or a star between quotes is part of the tag
 _RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)")
 _BEYOND = 1 << 62  # larger than any file
 
 
 def tags(value: str) -> tuple[str, ...]:
     """The entity tags of a list; ``W/`` stays, so that a weak tag never equals a strong one."""
-    return tuple(tag for tag in (part.strip() for part in value.split(",")) if tag)
+    return tuple(_TAG.findall(value))
 
 
 def demand_match(headers: Headers, etag: str | None) -> None:
