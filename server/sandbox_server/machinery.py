@@ -66,16 +66,17 @@ class Machinery:
             has_tokens=bool(policy.tokens),
             secret_values=_secret_values(settings.environ, policy.secret_names),
             commands=settings.commands,
-            gauges=[
-                Gauge("processes", "gauge", "Commands running in the background.", self.processes.running),
-                Gauge("audit_lines_total", "counter", "Audit lines written.", lambda: self.audit.written),
-                Gauge("audit_lines_lost_total", "counter", "Audit lines that were lost.", lambda: self.audit.lost),
-            ],
         )
         self.terminals = services.terminals
         self.browser = services.browser
         self.watches = services.watches
-        services.gauges.append(Gauge("terminals", "gauge", "Terminals that are open.", self.terminals.count))
+        services.gauges += [
+            Gauge("processes", "gauge", "Commands running in the background.", self.processes.running),
+            Gauge("terminals", "gauge", "Terminals that are open.", self.terminals.count),
+            Gauge("contexts", "gauge", "Code contexts that are open.", services.contexts.count),
+            Gauge("audit_lines_total", "counter", "Audit lines written.", lambda: self.audit.written),
+            Gauge("audit_lines_lost_total", "counter", "Audit lines that were lost.", lambda: self.audit.lost),
+        ]
         return Application(
             services,
             Authenticator(policy.tokens, policy.anonymous),

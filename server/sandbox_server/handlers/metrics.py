@@ -19,7 +19,7 @@ def metrics(call: Call) -> Response:
     """Everything that is counted. Nothing of it names a caller, a path or a command."""
     services, counters = call.services, call.services.counters
     build = {"version": __version__, "policy_revision": services.rules.revision}
-    requests = sorted(counters.requests.copy().items())
+    requests = sorted(dict(counters.requests).items())
     families = [
         _family("build_info", "gauge", "What serves, and by which policy.", [(build, 1)]),
         _family("start_time_seconds", "gauge", "When the server started, in Unix time.", [({}, counters.started_at)]),
@@ -29,7 +29,7 @@ def metrics(call: Call) -> Response:
         ),
         _family(
             "refusals_total", "counter", "Refusals by code.",
-            [({"code": code}, count) for code, count in sorted(counters.refusals.copy().items())],
+            [({"code": code}, count) for code, count in sorted(dict(counters.refusals).items())],
         ),
         _family("requests_in_flight", "gauge", "Requests being answered now.", [({}, counters.in_flight)]),
         _family("received_bytes_total", "counter", "Bytes of request bodies.", [({}, counters.received)]),

@@ -93,6 +93,7 @@ def test_a_running_server_counts_streams_processes_and_audit_lines(tmp_path: Pat
         server.request("GET", "/files/stat?path=/etc/passwd")
         after = read(server)
     assert after["processes", ()] == 1
+    assert after["terminals", ()] == after["contexts", ()] == 0
     assert after["sent_bytes_total", ()] - before["sent_bytes_total", ()] >= len(body)
     assert after["requests_in_flight", ()] == 1
     assert after["audit_lines_lost_total", ()] == 0
