@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import socket
@@ -130,10 +131,8 @@ class WebSocketClient:
             if opcode == CLOSE:
                 self.close_code = int.from_bytes(payload[:2], "big") if payload else None
                 self.close_reason = payload[2:].decode()
-                try:
+                with contextlib.suppress(OSError):
                     self.sock.sendall(frame(CLOSE, payload[:2]))
-                except OSError:
-                    pass
                 return None
             if opcode == PING:
                 self.pings.append(payload)

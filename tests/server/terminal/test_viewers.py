@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -62,7 +63,9 @@ def test_the_replay_is_bounded_and_begins_with_a_whole_line(place: Place) -> Non
 
 def test_text_is_never_cut_within_a_character(place: Place) -> None:
     with place.connect(place.open("/bin/bash", env={"LC_ALL": "C.UTF-8"})) as viewer:
-        viewer.type("stty -echo; PS1=; for i in {1..3000}; do printf '日本é🎈'; done; printf '\\xff'; echo fin''ished\n")
+        viewer.type(
+            "stty -echo; PS1=; for i in {1..3000}; do printf '日本é🎈'; done; printf '\\xff'; echo fin''ished\n"
+        )
         shown = viewer.until("finished")
     assert "日本é🎈" * 3000 + "\ufffdfinished" in shown
 
@@ -170,10 +173,8 @@ def test_the_terminal_outlives_what_its_viewers_do(place: Place, sent: bytes, co
     id = place.open()
     with place.connect(id) as viewer:
         viewer.receive()
-        try:
+        with contextlib.suppress(ConnectionError):  # refused before it was all sent
             viewer.sock.sendall(sent)
-        except ConnectionError:
-            pass  # refused before it was all sent
         viewer.rest()
         assert viewer.close_code == code
     with place.connect(id) as viewer:
@@ -238,11 +239,9 @@ def test_no_bytes_end_in_a_traceback(place: Place, pieces: list[bytes]) -> None:
     id = place.open()
     try:
         with place.connect(id) as viewer:
-            try:
+            with contextlib.suppress(ConnectionError):
                 for piece in pieces:
                     viewer.sock.sendall(piece)
-            except ConnectionError:
-                pass
             viewer.sock.shutdown(1)
             viewer.rest()
     finally:

@@ -21,6 +21,7 @@ ANONYMOUS = "beside tokens, anonymous callers hold only the scopes that a policy
 CONTENT_TYPE = "a body that calls itself something else is not read as JSON; web pages can send such bodies unasked"
 PATTERN = "a malformed pattern is found when the policy is loaded, and named"
 SESSION_ID = "the ids of terminals have 128 bits, so that nobody finds one by trying"
+NO_STRANGERS = "who is not known is refused before the connection becomes a WebSocket, as every request is"
 SIZE = "a terminal has 1 to 1000 columns and rows, when it is opened as when it is resized"
 LINK_ITSELF = "deleting acts on the link that was named, not on its target"
 
