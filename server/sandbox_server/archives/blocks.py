@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from .members import PIECE
 
 _FIRST = 1024  # the first block goes out early, so that the caller sees life
 
 
-def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def joined(pieces: Iterable[bytes]) -> Generator[bytes, None, None]:
     block = bytearray()
     most = _FIRST
     for piece in pieces:

@@ -78,7 +78,11 @@ class Engine:
             loop.close()
 
     async def _use(self, owner: str, work: Callable[[Page], Awaitable[T]]) -> T:
-        page = await self._page(owner)
+        api = import_module("playwright.async_api")
+        try:
+            page = await asyncio.wait_for(self._page(owner), 2 * _START_SECONDS)
+        except (api.Error, asyncio.TimeoutError):
+            raise Refusal("browser_failed", "the browser gives no page; try again") from None
         if page.waiting >= _MOST_WAITING:
             raise Refusal("busy", f"{_MOST_WAITING} callers wait for this page already; try again")
         page.waiting += 1
@@ -99,13 +103,22 @@ class Engine:
             if chromium is None or not chromium.is_connected():
                 chromium = await self._start()
             page = self._pages.get(owner)
-            if page is None:
-                if len(self._pages) >= _MOST_PAGES:
-                    _, oldest = self._pages.popitem(last=False)
-                    await oldest.close()
+            if page is None or page.broken:
+                await self._make_room(owner)
                 page = self._pages[owner] = await Page.open(chromium, self._guard())
             self._pages.move_to_end(owner)
             return page
+
+    async def _make_room(self, owner: str) -> None:
+        """Drop this identity's page, if it has one; else the one that nobody has used for longest, if all are taken."""
+        leaving = self._pages.pop(owner, None)
+        if leaving is None and len(self._pages) >= _MOST_PAGES:
+            idle = next((name for name, page in self._pages.items() if not page.waiting), None)
+            if idle is None:
+                raise Refusal("busy", f"{_MOST_PAGES} identities use the browser; try again")
+            leaving = self._pages.pop(idle)
+        if leaving is not None:
+            await leaving.close()
 
     async def _start(self) -> Chromium:
         await self._stop()

@@ -52,6 +52,7 @@ class Page:
         context.on("page", lambda other: page._later(other.close()))
         page._tab.on("console", page._log)
         page._tab.on("crash", lambda _: page._break())
+        page._tab.on("close", lambda _: page._break())
         return page
 
     async def close(self) -> None:

@@ -9,6 +9,8 @@ import base64
 import json
 import os
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
 
 from ..archives.blocks import gzipped, joined
 from ..archives.members import Source
@@ -40,11 +42,15 @@ def files_archive(call: Call, *, paths: tuple[Location, ...], format: str | None
     pieces = packing.pieces(format, level)
     if not raw:
         return _whole(pieces, format, most_bytes)
-    headers = [
-        ("Content-Type", _TYPES[format]),
-        ("Content-Disposition", content_disposition(_file_name(paths, format))),
-    ]
-    return Response(200, joined(_bounded(pieces, most_bytes)), headers)
+    blocks = joined(_bounded(pieces, most_bytes))
+    with _refusing(most_bytes):
+        first = next(blocks)  # whatever is wrong with the paths themselves becomes a refusal, not a broken archive
+    disposition = content_disposition(_file_name(paths, format))
+    response = Response(
+        200, chain((first,), blocks), [("Content-Type", _TYPES[format]), ("Content-Disposition", disposition)]
+    )
+    response.on_close.append(blocks.close)
+    return response
 
 
 def _wants_raw(call: Call) -> bool:
@@ -120,26 +126,37 @@ class _Packing:
             yield from sources(location, name, directories=self._directories, links=self._links)
 
 
+class _Outgrown(Aborted):
+    """The archive is larger than a policy allows."""
+
+
 def _bounded(pieces: Iterable[bytes], most: int | None) -> Iterator[bytes]:
-    """The same; an archive that outgrows a policy's limit is broken off, since its head has been sent."""
+    """The same; an archive that outgrows its limit is broken off, since its head may have been sent."""
     size = 0
     for piece in pieces:
         size += len(piece)
         if most is not None and size > most:
-            raise Aborted("the archive outgrew its limit")
+            raise _Outgrown
         yield piece
+
+
+@contextmanager
+def _refusing(most: int | None) -> Iterator[None]:
+    """As long as nothing has been sent, what would break an archive off is a refusal."""
+    try:
+        yield
+    except _Outgrown:
+        raise Refusal("payload_too_large", f"the archive has more than {most} bytes; pack less", limit=most) from None
+    except Aborted:
+        raise Refusal("conflict", "a file became shorter while it was being packed; try again") from None
 
 
 def _whole(pieces: Iterator[bytes], format: str, most: int | None) -> Response:
     """The JSON form; held in memory until its size is known, as the answer's status depends on it."""
     archive = bytearray()
-    try:
-        for piece in pieces:
+    with _refusing(most):
+        for piece in _bounded(pieces, most):
             archive += piece
-            if most is not None and len(archive) > most:
-                raise Refusal("payload_too_large", f"the archive has more than {most} bytes; pack less", limit=most)
-    except Aborted:
-        raise Refusal("conflict", "a file became shorter while it was being packed; try again") from None
     return Response(200, _encoded(archive, format), [("Content-Type", JSON_TYPE)])
 
 

@@ -225,8 +225,9 @@ def test_limits_bound_the_streamed_form_only_where_a_policy_writes_them(tmp_path
         assert files.archive("a", "b", "c", accept=TAR).json()["code"] == "invalid_argument"
         (files.base / "b").write_bytes(os.urandom(1_000_000))
         assert files.archive("b").json() == {**files.archive("b").json(), "code": "payload_too_large", "limit": 8000}
+        assert files.archive("b", accept=TAR).json()["code"] == "payload_too_large"  # nothing had been sent yet
         with pytest.raises(http.client.IncompleteRead):
-            files.archive("b", accept=TAR)
+            files.archive("a", "b", accept=TAR)
 
 
 def test_a_file_that_shrinks_breaks_a_tar_off_and_leaves_a_zip_whole(tmp_path: Path) -> None:
