@@ -41,6 +41,13 @@ async def main(url: str, token: str, base: str, local: str) -> dict[str, object]
         seen["mkdir"] = (await client.files.mkdir(f"{base}/made")).path
         moved = await client.files.move(f"{base}/d/up", f"{base}/made/moved")
         seen["move"] = [moved.source, moved.destination]
+        found = await client.files.search(base, "mov*")
+        seen["search"] = [[hit.path for hit in found.results], found.timed_out]
+        watching, number = asyncio.create_task(client.files.watch_for(f"{base}/made", 1.5)), 0
+        while not watching.done():  # it does not tell when it has begun
+            number += 1
+            await client.files.upload(f"{base}/made/{number}", b"x")
+        seen["watch"] = sorted({(change.type.value, change.is_dir) for change in watching.result()})
         seen["delete"] = (await client.files.delete(f"{base}/made")).deleted
         seen["refused read"] = await refusal(client.files.download("/etc/passwd"))
         seen["missing"] = await refusal(client.files.download(f"{base}/absent"))

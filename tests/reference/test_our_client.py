@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,13 @@ def test_files(client: ServerClient, reference_server: ReferenceServer, tmp_path
     assert client.files.mkdir(f"{base}/made/deep") == f"{base}/made/deep"
     assert client.files.move(f"{base}/d/ü b.bin", f"{base}/made/moved") == f"{base}/made/moved"
     assert [hit.name for hit in client.files.search(base, "mov*")] == ["moved"]
+    with pytest.raises(EndpointNotAvailableError, match="search in files"):
+        client.files.search(base, contents="x")
+    with client.files.watch(f"{base}/made", interval=0.1, timeout=30) as watch:
+        (reference_server.base / "made" / "new").touch()
+        assert [(change.type, change.path, change.is_dir) for change in islice(watch, 1)] == [
+            ("created", f"{base}/made/new", False)
+        ]
     client.files.delete(f"{base}/made")
     assert not (reference_server.base / "made").exists()
     with pytest.raises(EndpointNotAvailableError, match="refuse to overwrite"):

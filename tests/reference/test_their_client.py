@@ -46,6 +46,8 @@ def test_the_reference_client_works_against_our_server(reference: Reference, tmp
         "exists": [True, False],
         "mkdir": f"{base}/made",
         "move": [f"{base}/d/up", f"{base}/made/moved"],
+        "search": [[f"{base}/made/moved"], False],
+        "watch": [["created", False]],
         "delete": True,
         "refused read": ["FilePolicyDeniedError", 403, "path_not_allowed"],
         "missing": ["FileNotFoundError_", None, None],
