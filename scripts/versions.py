@@ -12,7 +12,14 @@ sys.path.insert(0, str(ROOT))
 from tests.support.interpreters import interpreters  # noqa: E402  # the tests are no installed package
 
 #: What the server's tests import, beside the server.
-NEEDED = ("pytest>=8", "hypothesis>=6.100", "pytest-timeout>=2.3", "PyYAML>=6")
+NEEDED = (
+    "pytest>=8",
+    "hypothesis>=6.100",
+    "pytest-timeout>=2.3",
+    "PyYAML>=6",
+    "prometheus-client>=0.20",
+    "playwright>=1.50",
+)
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from openapi_spec_validator import validate
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -56,8 +57,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def operations(server: ServerProcess) -> dict[str, Any]:
-    schema = schemathesis.openapi.from_dict(server.request("GET", "/openapi.json").json())
+def document(server: ServerProcess) -> dict[str, Any]:
+    told: dict[str, Any] = server.request("GET", "/openapi.json").json()
+    return told
+
+
+@pytest.fixture(scope="module")
+def operations(document: dict[str, Any]) -> dict[str, Any]:
+    schema = schemathesis.openapi.from_dict(document)
     found = (result.ok() for result in schema.get_all_operations())
     return {operation.definition.raw["operationId"]: operation for operation in found}
 
@@ -66,6 +73,11 @@ def operations(server: ServerProcess) -> dict[str, Any]:
 def session() -> Iterator[requests.Session]:
     with requests.Session() as made:
         yield made
+
+
+def test_a_public_validator_finds_the_document_valid(document: dict[str, Any]) -> None:
+    validate(document)
+    assert document["openapi"] == "3.1.0"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The OpenAPI document: valid, complete, and true to the declarations it is made of."""
+"""The OpenAPI document: complete, and true to the declarations it is made of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from openapi_spec_validator import validate
 
 from sandbox_server.catalogue import builtin
 from sandbox_server.handlers import HANDLERS
@@ -27,11 +26,6 @@ def document(house: Make) -> dict[str, Any]:
 
 def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {one["operationId"]: one for path in document["paths"].values() for one in path.values()}
-
-
-def test_a_public_validator_finds_it_valid(document: dict[str, Any]) -> None:
-    validate(document)
-    assert document["openapi"] == "3.1.0"
 
 
 def test_every_endpoint_with_a_handler_is_an_operation(document: dict[str, Any]) -> None:
