@@ -34,6 +34,7 @@ class Context:
         self.owner = owner
         self.name = name
         self.cwd = launch.cwd_path
+        self.scope = launch.scope
         self.created_at = self.last_used_at = time.time()
         self.used = time.monotonic()
         self.execution_count = 0

@@ -68,8 +68,13 @@ def code_contexts_run(call: Call, *, id: str, code: str, timeout: float | None) 
     """As a stream, each thing when it comes, and the code is interrupted when the reader leaves; or all at the end."""
     grant = call.grant
     limit = grant.size("max_output_bytes")
+    context = _own(call, id)
+    scope = call.services.scope(grant)
+    if scope is not None and scope != context.scope:
+        message = "the program was not started under the path rule that holds for running code in it; "
+        raise Refusal("forbidden", f"{message}give both endpoints one rule")
     framed, evented = call.accepts(FRAMES_TYPE), call.accepts(SSE_TYPE)
-    execution, events = _own(call, id).run(code, timeout=_seconds(call, timeout), limit=limit)
+    execution, events = context.run(code, timeout=_seconds(call, timeout), limit=limit)
     call.defer(execution.close)
     if framed:
         return stream_response(FRAMES_TYPE, _frames(id, events))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import http.client
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import sandbox_server.contexts.runner as runner_module
 from sandbox_server.messages import SSE_TYPE
 from tests.server.process.harness import alive, sse
+from tests.support.interpreters import VERSIONS, interpreters
 from tests.support.server import SYSTEM_PATH, ServerProcess, running_server
 from tests.support.waiting import eventually
 
@@ -306,5 +308,43 @@ def test_contexts_leave_no_descriptor_and_no_thread_behind(server: ServerProcess
     eventually(lambda: things()[0] <= before)
 
 
-def test_the_program_inside_runs_under_every_python_from_3_8_on() -> None:
+@pytest.mark.parametrize("version", ["3.8", "3.9", *VERSIONS])
+def test_the_program_inside_runs_under_every_python_from_3_8_on(tmp_path: Path, version: str) -> None:
     ast.parse(Path(runner_module.__file__).read_text(), feature_version=(3, 8))
+    homes = Path.home().glob(f".pyenv/versions/{version}.*/bin")
+    place = next((str(home) for home in homes), None) or os.path.dirname(interpreters().get(version, ""))
+    if not place:
+        pytest.skip(f"no Python {version} here")
+    arguments = ["--program-path", f"{place}:{SYSTEM_PATH}"]
+    with running_server(tmp_path, policy=POLICY, arguments=arguments) as server:
+        context = Context(server)
+        assert context.value("import sys; sys.version_info[:2]") == f"({version.replace('.', ', ')})"
+        assert context.value("import asyncio\nawait asyncio.sleep(0, {'x': 1})") == "{'x': 1}"
+        assert context.run("def f(): 1/0\nf()")["error"]["traceback"][-1] == "ZeroDivisionError: division by zero"
+        assert context.run("while True: pass", timeout=0.3)["status"] == "timeout"
+        assert context.run("print('out')\ndisplay(5);\n6;")["results"][0]["data"] == {"text/plain": "5"}
+
+
+def test_code_runs_under_the_path_rule_of_running_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "base" / "inside").mkdir(parents=True)
+    rule = {"paths": {"allow": [str(tmp_path / "base" / "inside")]}}
+    policy = {**POLICY, "endpoints": {"code_contexts_run": rule}}
+    with running_server(tmp_path, policy=policy) as server:
+        if (
+            server.request("GET", "/capabilities").json()["endpoints"]["code_contexts_run"]["paths"]["enforcement"][
+                "allow"
+            ]
+            != "kernel"
+        ):
+            pytest.skip("this kernel keeps nobody inside a path rule")
+        reply = Context(server).post("/run", {"code": "1"})
+        assert (reply.status, reply.json()["code"]) == (403, "forbidden")
+    policy = {**POLICY, "endpoints": {"code_*": rule}}
+    with running_server(tmp_path, policy=policy) as server:
+        context = Context(server)
+        assert context.run("open('x', 'w').close()")["status"] == "ok"
+        for _ in range(2):
+            assert (
+                context.run(f"open({str(tmp_path / 'state' / 'server.log')!r})")["error"]["name"] == "PermissionError"
+            )
+            context.post("/restart", {})
