@@ -115,7 +115,7 @@ class _Git:
         finally:
             run.close()
         if run.child.cause == "timeout":
-            raise Refusal("timeout", f"git took longer than {SECONDS:g} seconds, and was stopped")
+            raise _too_slow()
         if room < 0 and not cut:
             raise Refusal("git_error", f"git printed more than {limit} bytes; ask for less")
         if room >= 0 and (run.exit is None or run.exit.code != 0):
@@ -123,6 +123,9 @@ class _Git:
         return b"".join(pieces)
 
     def _run(self, words: Sequence[str]) -> Run:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise _too_slow()
         repository = self.repository
         launch = Launch(
             program=self._program,
@@ -139,7 +142,6 @@ class _Git:
             inherit=(repository.objects,),
             scope=self._scope,
         )
-        left = max(0.001, self._until - time.monotonic())
         return self._call.services.processes.run(launch, self._call.request.peer, timeout=left)
 
     def check_index(self) -> None:
@@ -158,6 +160,10 @@ class _Git:
             run.close()
         if stray:
             raise Refusal("git_error", "the repository's index names files outside the work tree")
+
+
+def _too_slow() -> Refusal:
+    return Refusal("timeout", f"git took longer than {SECONDS:g} seconds, and was stopped")
 
 
 @contextmanager

@@ -170,7 +170,8 @@ def exits() -> None:
 @pytest.mark.parametrize(
     ("function", "kind"),
     [
-        (lambda: {}["internal detail"], "KeyError"), (lambda: Path("/internal detail").read_bytes(), "FileNotFoundError"),
+        (lambda: {}["internal detail"], "KeyError"),
+        (lambda: Path("/internal detail").read_bytes(), "FileNotFoundError"),
         (cyclic, "ValueError"), (Nasty, "RuntimeError"), (exits, "SystemExit"),
     ],
 )  # fmt: skip

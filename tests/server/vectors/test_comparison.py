@@ -18,7 +18,8 @@ NONE: frozenset[str] = frozenset()
     [
         ({"a": 1}, {"a": 1, "more": 2}), ({"a": [1, {"b": None}]}, {"a": [1, {"b": None, "c": 0}]}),
         ("<str>", ""), ("<int>", 0), ("<float>", 1), ("<float>", 0.5), ("<iso8601>", "2026-01-01T00:00:00+00:00"),
-        ("<hex16>", "0123456789abcdef"), ("<base64>", "YQ=="), ("<array>", []), ("<array of {n: int}>", []), ("<object: see there>", {}),
+        ("<hex16>", "0123456789abcdef"), ("<base64>", "YQ=="), ("<array>", []),
+        ("<array of {n: int}>", []), ("<object: see there>", {}),
         ("<bool>", False),
     ],
 )  # fmt: skip
