@@ -205,12 +205,14 @@ class Session:
                 data = {mime: data[mime] for mime in data if mime not in exclude}
             self._tell("display", data, {**about, **(metadata or {})})
 
-    def show_figures(self) -> None:
-        """Display what pyplot holds open, and close it."""
+    def show_figures(self, but: Any = None) -> None:
+        """Display what pyplot holds open, and close it; one has been shown already."""
         pyplot = sys.modules.get("matplotlib.pyplot")
         if pyplot is not None:
             for number in pyplot.get_fignums():
-                self.display(pyplot.figure(number))
+                figure = pyplot.figure(number)
+                if figure is not but:
+                    self.display(figure)
                 pyplot.close(number)
 
     def _tell(self, op: str, data: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
@@ -265,7 +267,7 @@ class Session:
             if self._space.get("_") is self._last:  # a "_" of the user's own stays
                 self._space["_"] = self._last = value
             self._tell("result", *bundle(value))
-        self.show_figures()
+        self.show_figures(but=value)
 
     def _compiled(self, tree: Any, file: str, mode: str) -> types.CodeType:
         compiled: types.CodeType = compile(tree, file, mode, _PARSE & ~_ast.PyCF_ONLY_AST | self._flags, True)

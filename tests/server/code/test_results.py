@@ -149,6 +149,7 @@ def test_figures_are_shown_at_the_end_of_the_run_or_when_asked_and_closed(server
         {"text/plain": "'after'"},
         {"text/plain": "[]"},
     ]
+    assert shown(context, "plt.figure(1)") == [{"image/png": pictures[1], "text/plain": "<Figure 1>"}]
     context.delete()
 
 
