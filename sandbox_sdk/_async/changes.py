@@ -93,7 +93,7 @@ class AsyncFileChanges(AsyncFileChangesTwins):
     ) -> AsyncUpload:
         """Begin a file that is sent part by part, by whoever produces the parts.
 
-        What has arrived stays for an hour, also when the connection breaks. The file appears when `AsyncUpload.finish`
+        What has arrived stays for an hour, also when the connection breaks. The file appears when its `finish`
         is called, whole. `size` lets the server refuse what cannot fit; the other options are those of `upload`.
         Raises `EndpointNotAvailableError` when the server only stores whole files.
         """

@@ -25,7 +25,7 @@ def test_every_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         client = names["client"]
         assert isinstance(client, sandbox_sdk.ServerClient)
         client.close()
-    assert len(examples) == 5
+    assert len(examples) == 6
     assert (tmp_path / "copy" / "greeting.txt").read_text(encoding="utf-8") == "grüß gott\n"
 
 

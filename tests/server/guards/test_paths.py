@@ -110,7 +110,7 @@ def test_a_path_outside_is_refused_without_a_look(
     with monkeypatch.context() as patched:
         for name in ("open", "stat", "lstat", "readlink", "access"):
             patched.setattr(os, name, look)
-        patched.setattr(type(guard._door), "try_open", look)
+        patched.setattr(type(guard.door), "try_open", look)
         for path in (there, base.parent / "nope_"):
             with pytest.raises(Refusal) as caught:
                 guard.locate(str(path), "read")
@@ -541,7 +541,7 @@ def test_a_name_longer_than_the_file_system_takes_is_the_systems_own_error(guard
 
 def test_what_is_cached_is_found_without_the_disk(guards: PathGuards, guard: PathGuard, base: Path) -> None:
     (base / "f").write_text("x")
-    if guard._door._openat2 is None:
+    if guard.door._openat2 is None:
         with pytest.raises(BlockingIOError):
             guard.locate("f", "read", cached=True)
         return
