@@ -61,6 +61,8 @@ def files_search(
             for wait in matcher.compile(expression, ignore_case, max(0, min(context, _MOST_CONTEXT))):
                 _settle(wait, peer)
         except Gone:
+            if time.monotonic() < search.deadline:
+                raise Refusal("busy", "the process that matches expressions has ended; try again") from None
             search.timed_out = True
             steps = iter(())
         else:

@@ -18,7 +18,8 @@ from ..process.table import ProcessTable
 from .lines import Hit
 
 _READ_BYTES = 1 << 16
-_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from sandbox_server.searching.program import main; main()"
+#: Only this package's own folder: a server that Landlock confines cannot read the one above.
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from searching.program import main; main()"
 
 
 class Gone(Exception):
@@ -92,6 +93,6 @@ class Matcher:
 
 def _launch(root: int) -> Launch:
     """The server's own interpreter, without anybody's settings or packages, in a neutral place."""
-    here = str(Path(__file__).parent.parent.parent)  # a directory, or the archive that the server runs from
+    here = str(Path(__file__).parent.parent)  # in a directory, or in the archive that the server runs from
     argv = (sys.executable, "-I", "-S", "-B", "-W", "ignore", "-X", "utf8", "-c", _BOOT, here)
     return Launch(program=sys.executable, argv=argv, cwd=root, cwd_path="/", env={}, stdin=True)
