@@ -92,7 +92,8 @@ def _in_bubblewrap(program: str, wish: Wish, box: Box, interpreter: Interpreter)
     alias = () if has_python(interpreter) else ("--symlink", interpreter.executable, f"{ALIASES}/python")
     options = [*alias, *view.options()]
     environ = environment(interpreter, aliases=ALIASES, home=bubblewrap.HOME)
-    flags = ("--program-path", environ["PATH"], "--scratch", "/tmp", "--scratch", bubblewrap.HOME)
+    places = ("/tmp", bubblewrap.HOME, "/dev/shm", "/dev/pts")  # all of them the box's own
+    flags = ("--program-path", environ["PATH"], *_scratch(*places))
     settings = _settings(wish, view.root, "bubblewrap", interpreter, *flags)
     return Attempt(
         "bubblewrap",
@@ -124,7 +125,8 @@ def _on_this_machine(level: str, wish: Wish, box: Box, interpreter: Interpreter)
         **environment(interpreter, aliases=box.inside("bin"), home=box.make("tmp", "home")),
         "TMPDIR": temporary,
     }
-    flags = (*confine, *cut_off, "--program-path", environ["PATH"], "--scratch", temporary)
+    shared = [place for place in ("/dev/shm",) if os.path.isdir(place)]  # programs synchronise their parts there
+    flags = (*confine, *cut_off, "--program-path", environ["PATH"], *_scratch(temporary, *shared))
     return Attempt(
         level,
         wish.directory,
@@ -140,6 +142,10 @@ def _on_this_machine(level: str, wish: Wish, box: Box, interpreter: Interpreter)
             "grace": True,
         },
     )
+
+
+def _scratch(*places: str) -> list[str]:
+    return [word for place in places for word in ("--scratch", place)]
 
 
 def _python(wish: Wish, interpreter: Interpreter, code: str, *flags: str) -> list[str]:

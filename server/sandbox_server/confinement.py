@@ -36,13 +36,12 @@ _Job = Callable[[], None]
 class Confinement:
     """The pools of one server.
 
-    `alone`: one identity at most calls this server. Where there are several, their children meet in no shared memory
-    and open no terminal of each other. `programs` are directories like those of PATH. `scratch` are directories where
-    all children may write; without them each scope has a temporary directory of its own.
+    `programs` are directories like those of PATH. `scratch` are directories where all children may write; without them
+    each scope has a temporary directory of its own. Terminals and shared memory, in which children would meet each
+    other and whatever else runs on this machine, are open only where they are among those.
     """
 
-    def __init__(self, *, alone: bool = True, programs: Iterable[str] = (), scratch: Iterable[str] = ()) -> None:
-        self._devices = confine.DEVICES if alone else confine.PRIVATE_DEVICES
+    def __init__(self, *, programs: Iterable[str] = (), scratch: Iterable[str] = ()) -> None:
         self._programs = tuple(programs)
         self._scratch = tuple(scratch)
         self._lock = threading.Lock()
@@ -100,7 +99,7 @@ class Confinement:
             read_write=[*places, *([] if scope.read_only else scope.directories)],
             read_execute=scope.directories if scope.read_only else (),
             optional=(*confine.interpreter(), *confine.SYSTEM, *confine.SYSTEM_FILES, *programs),
-            devices=self._devices,
+            devices=confine.PRIVATE_DEVICES,
         )
 
 

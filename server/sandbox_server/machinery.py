@@ -104,8 +104,7 @@ def _confinement(settings: Settings, policy: BoundPolicy) -> Confinement:
     for place in settings.scratch:
         if not os.path.isdir(place):
             raise ConfigurationError(f"--scratch {quoted(place)} is no directory; make it first")
-    identities = len(policy.tokens) + (policy.anonymous is not None)
-    confinement = Confinement(alone=identities < 2, programs=settings.program_path, scratch=settings.scratch)
+    confinement = Confinement(programs=settings.program_path, scratch=settings.scratch)
     scoped = sorted(e for e, rule in policy.rules.items() if rule.enabled and _binds_programs(policy, e))
     if (scoped or policy.require_landlock) and not confinement.available:
         if policy.require_landlock:

@@ -246,6 +246,21 @@ def test_a_server_that_stops_under_load_leaves_no_confined_child_and_no_temporar
     assert not os.path.lexists(place)
 
 
+def test_terminals_and_shared_memory_of_the_machine_are_closed_until_they_are_named(start: Start) -> None:
+    code = """
+import multiprocessing, os
+for attempt in (lambda: multiprocessing.Lock(), lambda: os.openpty(), lambda: os.listdir("/dev/pts")):
+    try:
+        attempt()
+        print("open")
+    except OSError as error:
+        print("closed")
+"""
+    assert start(SHELL).python(code)["stdout"].split() == ["closed"] * 3
+    opened = start(SHELL, arguments=["--scratch", "/dev/shm", "--scratch", "/dev/pts"])
+    assert opened.python(code)["stdout"].split() == ["open"] * 3
+
+
 CODE: dict[str, Any] = {
     "groups": {"dev_tools": True},
     "endpoints": {name: {"paths": {"allow": ["DATA"]}} for name in ("code_run", "code_contexts_create")},
