@@ -95,10 +95,10 @@ def test_only_so_many_contexts_are_open_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.field(85)
 def test_field_085_a_context_closes_when_unused_but_never_while_code_runs(tmp_path: Path) -> None:
-    policy = {**POLICY, "endpoints": {"code_contexts_create": {"limits": {"idle_seconds": 0.3}}}}
+    policy = {**POLICY, "endpoints": {"code_contexts_create": {"limits": {"idle_seconds": 2}}}}
     with running_server(tmp_path, policy=policy) as server:
         context = Context(server)
-        assert context.run("import time; time.sleep(1)")["status"] == "ok"
+        assert context.run("import time; time.sleep(3)")["status"] == "ok"
         eventually(lambda: context.state() is None)
         assert context.post("/run", {"code": "1"}).json()["code"] == "context_not_found"
         eventually(lambda: not alive(context.facts["pid"]))
@@ -235,14 +235,18 @@ def test_restarts_side_by_side_leave_one_program(context: Context) -> None:
 
 
 def test_what_comes_between_two_runs_is_told_with_the_next(context: Context, base: Path) -> None:
-    context.run("import subprocess; subprocess.Popen('sleep 0.3; echo late; echo very >&2; touch told', shell=True)")
+    wait = "until [ -e tell ]; do sleep 0.05; done"
+    context.run(f"import subprocess; subprocess.Popen('{wait}; echo late; echo very >&2; touch told', shell=True)")
+    (base / "tell").touch()
     eventually((base / "told").exists)
     answer = context.run("print('next')")
     assert (answer["stdout"], answer["stderr"]) == ("late\nnext\n", "very\n")
 
 
 def test_a_program_in_the_background_never_waits_for_a_reader(context: Context, base: Path) -> None:
-    context.run("import subprocess; busy = subprocess.Popen(['sh', '-c', 'seq 300000; echo done > done'])")
+    wait = "until [ -e seq ]; do sleep 0.05; done"
+    context.run(f"import subprocess; busy = subprocess.Popen('{wait}; seq 300000; echo done > done', shell=True)")
+    (base / "seq").touch()
     eventually((base / "done").exists)  # so much is more than a pipe holds
     with context.stream("busy.wait(); print('next')") as stream:
         assert stream.until("start")["dropped"] > 1_000_000

@@ -135,8 +135,9 @@ def test_threads_of_the_code_print_while_it_runs(context: Context) -> None:
 
 
 def test_a_display_after_the_end_of_its_run_is_dropped_with_a_note(context: Context, base: Path) -> None:
-    late = "def late(): display(1); open('displayed', 'w').close()"
-    context.run(f"import threading\n{late}\nthreading.Timer(0.3, late).start()")
+    wait = "import os, time, threading\ndef late():\n while not os.path.exists('display'): time.sleep(0.05)"
+    context.run(f"{wait}\n display(1); open('displayed', 'w').close()\nthreading.Thread(target=late).start()")
+    (base / "display").touch()
     eventually((base / "displayed").exists)
     answer = context.run("1")
     assert "nobody is there" in answer["stderr"] and len(answer["results"]) == 1
