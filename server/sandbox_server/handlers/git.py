@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
 from ..access import Scope
@@ -14,6 +14,7 @@ from ..guards.location import Location
 from ..guards.paths import PathGuard
 from ..guards.programs import SearchPath
 from ..messages import Refusal, Response, json_response, quoted
+from ..process.ring import STDOUT
 from ..process.run import Run
 from ..process.spawn import Launch
 from .repository import Repository, opened
@@ -22,6 +23,7 @@ from .text import decoded
 SECONDS = 30.0
 DIFF_CHARACTERS = 1 << 20
 _LIST_BYTES = 64 << 20
+_LONGEST_NAME = 1 << 16  # no file system takes one
 _CUT = "\n[the diff is cut here: it is longer than 1048576 characters]\n"
 
 #: What a setting of ours forbids even where ours were not the only ones.
@@ -102,25 +104,40 @@ class _Git:
 
     def __call__(self, *words: str, limit: int, cut: bool = False) -> bytes:
         """What it prints. `cut`: longer output is cut off instead of refused."""
-        run = self._run(words)
         pieces, room = [], limit
+        with closing(self._printed(words)) as printed:
+            for data in printed:
+                pieces.append(data[:room])
+                room -= len(data)
+                if room < 0:
+                    break
+        if room < 0 and not cut:
+            raise Refusal("git_error", f"git printed more than {limit} bytes; ask for less")
+        return b"".join(pieces)
+
+    def check_index(self) -> None:
+        """Refuse an index that names something outside the work tree. Git checks that when it writes one only."""
+        tail = b""
+        with closing(self._printed(("ls-files", "-z"))) as printed:
+            for data in printed:
+                block = tail + data
+                tail = block[max(0, block.rfind(b"\0")) :]
+                if _STRAY.search(block) or len(tail) > _LONGEST_NAME:
+                    raise Refusal("git_error", "the repository's index names files outside the work tree")
+
+    def _printed(self, words: Sequence[str]) -> Generator[bytes, None, None]:
+        """What it prints, to a good end; closing this stops it."""
+        run = self._run(words)
         try:
             for stream, data in run.pieces():
-                if stream == 1:
-                    pieces.append(data[:room])
-                    room -= len(data)
-                if room < 0:
-                    run.kill("output_limit")
-                    break
+                if stream == STDOUT:
+                    yield data
         finally:
             run.close()
         if run.child.cause == "timeout":
             raise _too_slow()
-        if room < 0 and not cut:
-            raise Refusal("git_error", f"git printed more than {limit} bytes; ask for less")
-        if room >= 0 and (run.exit is None or run.exit.code != 0):
+        if run.exit is None or run.exit.code != 0:
             raise Refusal("git_error", "git could not read this repository; it may be damaged, or of a newer kind")
-        return b"".join(pieces)
 
     def _run(self, words: Sequence[str]) -> Run:
         left = self._until - time.monotonic()
@@ -143,23 +160,6 @@ class _Git:
             scope=self._scope,
         )
         return self._call.services.processes.run(launch, self._call.request.peer, timeout=left)
-
-    def check_index(self) -> None:
-        """Refuse an index that names something outside the work tree. Git checks that when it writes one only."""
-        tail = b""
-        run = self._run(("ls-files", "-z"))
-        stray = False
-        try:
-            for stream, data in run.pieces():
-                if stream == 1:
-                    block = tail + data
-                    stray = stray or _STRAY.search(block) is not None
-                    tail = block[-8192:]
-                    tail = tail[tail.rfind(b"\0") :] if b"\0" in tail else tail
-        finally:
-            run.close()
-        if stray:
-            raise Refusal("git_error", "the repository's index names files outside the work tree")
 
 
 def _too_slow() -> Refusal:

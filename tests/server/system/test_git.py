@@ -251,9 +251,17 @@ def test_an_index_that_names_files_outside_is_refused(mine: House, repo: Path, s
     assert {answer.code for answer in answers} == {"git_error"}
 
 
+def test_an_index_with_an_endless_name_is_refused(mine: House, repo: Path) -> None:
+    (repo / ".git" / "index").write_bytes(forged_index("a/" * 100_000 + "b"))
+    assert {status(mine).code, diff(mine).code} == {"git_error"}
+
+
 def forged_index(name: str) -> bytes:
     """An index with one entry (gitformat-index, version 2)."""
-    entry = struct.pack(">10I20sH", 0, 0, 0, 0, 0, 0, 0o100644, 0, 0, 1, b"\x11" * 20, len(name)) + name.encode()
+    entry = (
+        struct.pack(">10I20sH", 0, 0, 0, 0, 0, 0, 0o100644, 0, 0, 1, b"\x11" * 20, min(len(name), 0xFFF))
+        + name.encode()
+    )
     entry += b"\0" * (8 - len(entry) % 8)
     data = b"DIRC" + struct.pack(">II", 2, 1) + entry
     return data + hashlib.sha1(data).digest()
