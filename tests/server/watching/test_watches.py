@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from sandbox_server.access import PathRule
 from sandbox_server.guards.below import Below
 from sandbox_server.guards.paths import PathGuards
-from sandbox_server.messages import Refusal
+from sandbox_server.handlers import watch
+from sandbox_server.messages import Refusal, Wait
 from sandbox_server.watching import inotify, snapshot, tree, watches
 from sandbox_server.watching.snapshot import TooLarge
 from sandbox_server.watching.watches import Reader, Subject, Watches
@@ -239,3 +241,17 @@ def test_a_server_that_stops_ends_its_watches_and_begins_no_more(
     reader.close()
     with pytest.raises(Refusal):
         attach(service, guards, "d")
+
+
+def test_a_silent_watch_says_that_it_is_alive_and_waits_without_a_thread(
+    service: Watches, guards: PathGuards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "HEARTBEAT", 0.0)
+    reader = attach(service, guards)
+    stream = watch._events(reader, str(tmp_path), time.monotonic() + 3600)
+    assert b"event: ready" in next(stream)
+    assert next(stream) == b":\n\n"
+    wait = next(stream)
+    assert isinstance(wait, Wait) and set(wait.descriptors) == set(reader.descriptors)
+    stream.close()
+    reader.close()
