@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         AsyncServerClient,
         AsyncStdin,
         AsyncSystem,
+        AsyncTerminal,
+        AsyncTerminals,
         AsyncUpload,
     )
     from ._browser_calls import BrowserContent, BrowserPage, ConsoleLog
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
         ProcessInfo,
         Receipt,
     )
+    from ._pty_models import TerminalInfo
     from ._reports import (
         CodeResult,
         CommandArgument,
@@ -98,6 +101,8 @@ if TYPE_CHECKING:
         ServerClient,
         Stdin,
         System,
+        Terminal,
+        Terminals,
         Upload,
     )
     from ._writing import EditResult
@@ -122,6 +127,7 @@ _MODULES = (
         "_search",
         "_changes",
         "_code_models",
+        "_pty_models",
         "_writing",
         "_capabilities",
         "sandbox.local_sandbox",
@@ -147,6 +153,8 @@ __all__ = [
     "AsyncServerClient",
     "AsyncStdin",
     "AsyncSystem",
+    "AsyncTerminal",
+    "AsyncTerminals",
     "AsyncUpload",
     "AuthenticationError",
     "Browser",
@@ -220,6 +228,9 @@ __all__ = [
     "System",
     "SystemInfo",
     "SystemMetrics",
+    "Terminal",
+    "TerminalInfo",
+    "Terminals",
     "TransferError",
     "Unpacked",
     "Upload",

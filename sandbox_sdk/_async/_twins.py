@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .._models import OutputPart
     from .._models import ProcessInfo
     from .._models import Receipt
+    from .._pty_models import TerminalInfo
     from .._reports import CodeResult
     from .._reports import CommandInfo
     from .._reports import GitDiff
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from .._sync.system import Commands
     from .._sync.system import Git
     from .._sync.system import System
+    from .._sync.terminal import Terminal
+    from .._sync.terminal import Terminals
     from .._sync.uploads import Upload
     from .._sync.watch import FileWatch
     from .._writing import EditResult
@@ -1135,6 +1138,79 @@ class AsyncGitTwins:
             path,
             staged=staged,
             file=file,
+        )
+
+
+class AsyncTerminalsTwins:
+    """The blocking twins of `AsyncTerminals`."""
+
+    @property
+    def _twin(self) -> Terminals:
+        raise NotImplementedError
+
+    def create_sync(
+        self,
+        shell: str | None = None,
+        *,
+        cols: int = 80,
+        rows: int = 24,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> Terminal:
+        """Open a terminal and connect to it. It stays open, and can be connected to again, until its shell ends."""
+        return self._twin.create(
+            shell,
+            cols=cols,
+            rows=rows,
+            env=env,
+            cwd=cwd,
+        )
+
+    def connect_sync(
+        self,
+        id: str,
+        *,
+        takeover: bool = False,
+    ) -> Terminal:
+        """Connect to an open terminal: first comes what it has shown lately, then what it shows."""
+        return self._twin.connect(
+            id,
+            takeover=takeover,
+        )
+
+    def list_sync(self) -> builtins.list[TerminalInfo]:
+        """The open terminals of this identity."""
+        return self._twin.list()
+
+    def get_sync(
+        self,
+        id: str,
+    ) -> TerminalInfo:
+        """How a terminal is; of one that has ended not long ago, how it ended."""
+        return self._twin.get(
+            id,
+        )
+
+    def resize_sync(
+        self,
+        id: str,
+        cols: int,
+        rows: int,
+    ) -> TerminalInfo:
+        """Change the size of a terminal, 1 to 1000 columns and rows."""
+        return self._twin.resize(
+            id,
+            cols,
+            rows,
+        )
+
+    def close_sync(
+        self,
+        id: str,
+    ) -> None:
+        """Close a terminal: its shell ends, and everything that it started."""
+        self._twin.close(
+            id,
         )
 
 

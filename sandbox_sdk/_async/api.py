@@ -12,6 +12,7 @@ from .process import AsyncProcesses
 from .sandbox import AsyncSandbox
 from .streams import AsyncFollowedOutput, AsyncOutputStream
 from .system import AsyncCommands, AsyncGit, AsyncSystem
+from .terminal import AsyncTerminal, AsyncTerminals
 from .uploads import AsyncUpload
 from .watch import AsyncFileWatch
 
@@ -33,5 +34,7 @@ __all__ = [
     "AsyncServerClient",
     "AsyncStdin",
     "AsyncSystem",
+    "AsyncTerminal",
+    "AsyncTerminals",
     "AsyncUpload",
 ]

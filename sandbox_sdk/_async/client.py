@@ -24,6 +24,7 @@ from .connection import AsyncConnection
 from .files import AsyncFiles
 from .process import AsyncProcesses
 from .system import AsyncCommands, AsyncGit, AsyncSystem
+from .terminal import AsyncTerminals
 
 
 @public
@@ -60,6 +61,7 @@ class AsyncServerClient(AsyncServerClientTwins):
         self.process = AsyncProcesses(connection)
         self.commands = AsyncCommands(connection)
         self.system = AsyncSystem(connection)
+        self.pty = AsyncTerminals(connection)
         self.code = AsyncCode(connection)
         self.git = AsyncGit(connection)
         self.browser = AsyncBrowser(connection)

@@ -30,6 +30,7 @@ from .code import AsyncCode
 from .files import AsyncFiles
 from .process import AsyncProcesses
 from .system import AsyncCommands, AsyncGit, AsyncSystem
+from .terminal import AsyncTerminals
 
 SERVER_PORT = 9000
 NETWORKS = {"off": "off", "no tcp": "no TCP", "shared": "shared with this machine"}
@@ -180,6 +181,11 @@ class AsyncSandbox(AsyncSandboxTwins):
     def process(self) -> AsyncProcesses:
         """Run commands in it."""
         return self.server.process
+
+    @property
+    def pty(self) -> AsyncTerminals:
+        """Open terminals in it."""
+        return self.server.pty
 
     @property
     def code(self) -> AsyncCode:

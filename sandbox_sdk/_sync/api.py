@@ -13,6 +13,7 @@ from .process import Processes
 from .sandbox import Sandbox
 from .streams import FollowedOutput, OutputStream
 from .system import Commands, Git, System
+from .terminal import Terminal, Terminals
 from .uploads import Upload
 from .watch import FileWatch
 
@@ -34,5 +35,7 @@ __all__ = [
     "ServerClient",
     "Stdin",
     "System",
+    "Terminal",
+    "Terminals",
     "Upload",
 ]

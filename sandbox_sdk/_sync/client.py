@@ -23,6 +23,7 @@ from .connection import Connection
 from .files import Files
 from .process import Processes
 from .system import Commands, Git, System
+from .terminal import Terminals
 
 
 @public
@@ -59,6 +60,7 @@ class ServerClient:
         self.process = Processes(connection)
         self.commands = Commands(connection)
         self.system = System(connection)
+        self.pty = Terminals(connection)
         self.code = Code(connection)
         self.git = Git(connection)
         self.browser = Browser(connection)

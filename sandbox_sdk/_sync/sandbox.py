@@ -29,6 +29,7 @@ from .code import Code
 from .files import Files
 from .process import Processes
 from .system import Commands, Git, System
+from .terminal import Terminals
 
 SERVER_PORT = 9000
 NETWORKS = {"off": "off", "no tcp": "no TCP", "shared": "shared with this machine"}
@@ -173,6 +174,11 @@ class Sandbox:
     def process(self) -> Processes:
         """Run commands in it."""
         return self.server.process
+
+    @property
+    def pty(self) -> Terminals:
+        """Open terminals in it."""
+        return self.server.pty
 
     @property
     def code(self) -> Code:

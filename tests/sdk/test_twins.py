@@ -25,7 +25,7 @@ PAIRS = [
     if name.startswith("Async")
 ]
 #: These are not made by users, and what they do is undone by closing them: their twins come from `stream_sync` & co.
-STREAMS = {"AsyncOutputStream", "AsyncFileWatch", "AsyncFollowedOutput", "AsyncCodeStream"}
+STREAMS = {"AsyncOutputStream", "AsyncFileWatch", "AsyncFollowedOutput", "AsyncCodeStream", "AsyncTerminal"}
 
 
 def public_methods(cls: type) -> dict[str, Any]:

@@ -21,9 +21,10 @@ _QUEUE_BYTES = 1 << 16
 _TCP_NOTSENT_LOWAT = 25
 #: Pongs that wait, before no more pings are read.
 _MOST_PONGS = 64
-#: An idle connection shows signs of life, for whatever sits between; a peer that shows none for so long is gone.
+#: An idle connection shows signs of life, for whatever sits between. Whether the peer is gone TCP finds out with that;
+#: one that is there, but has read and said nothing for so long, is let go.
 PING_SECONDS = 25.0
-SILENCE_SECONDS = 90.0
+SILENCE_SECONDS = 900.0
 #: How long the peer may take to read the last frame and to answer it.
 CLOSE_SECONDS = 10.0
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL

@@ -99,8 +99,9 @@ def test_shells_beside_the_list_and_shells_that_are_not_installed_are_refused(pl
 
 def test_jobs_are_controlled_as_on_any_terminal(place: Place) -> None:
     with place.connect(place.open("/bin/bash")) as viewer:
-        viewer.type("tty; cat\n")
+        viewer.type("tty; sh -c 'echo rea\"\"dy; exec cat'\n")
         viewer.until("/dev/pts/")
+        viewer.until("ready")
         viewer.type("\x1a")  # Ctrl-Z stops it
         viewer.until("Stopped")
         viewer.type("kill %1; wait; stty size\n")
@@ -111,13 +112,12 @@ def test_signals_go_to_the_job_in_the_foreground_not_to_the_shell(place: Place) 
     id = place.open("/bin/bash")
     with place.connect(id) as viewer:
         for name in ("SIGINT", "SIGQUIT", "SIGTERM", "SIGKILL", "SIGHUP"):
-            viewer.type("echo rea''dy; sleep 1000; echo ended by $?\n" if name != "SIGINT" else "echo rea''dy; cat\n")
-            viewer.until("ready")
-            pid = place.detail(id)["pid"]
-            eventually(lambda pid=pid: _children(pid))
+            viewer.type("sh -c 'echo rea\"\"dy; exec sleep 1000'; echo ended by $?\n")
+            viewer.until("ready")  # by the job itself, so that it is in the foreground
             viewer.send(type="signal", signal=name)
-            if name == "SIGINT":
-                eventually(lambda pid=pid: not _children(pid))
+            if name == "SIGINT":  # which ends the whole line, as Ctrl-C does
+                viewer.type("echo inter''rupted\n")
+                viewer.until("interrupted")
             else:
                 viewer.until(f"ended by {128 + getattr(signal, name)}")
     assert place.detail(id)["alive"]
