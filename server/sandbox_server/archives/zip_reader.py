@@ -62,12 +62,12 @@ class ZipReader:
         for member, following in zip(self.members, self._starts, strict=False):
             if member.offset != place:
                 raise bad("members overlap, or something lies between them")
-            start, wide = self._local(member)
+            start = self._local(member)
             end = start + member.compressed
             if end > following:
                 raise bad("members overlap")
             place = following
-            self._between(member, end, following, wide)
+            self._between(member, end, following)
             if stat.S_ISLNK(member.entry.mode):
                 yield self._link(member, start), iter(())
             else:
@@ -131,15 +131,13 @@ class ZipReader:
         if left or place != end:
             raise bad("the directory of the archive holds more than its members")
 
-    def _local(self, member: Member) -> tuple[int, bool]:
-        """Where a member's content begins, and whether its descriptor would be wide; the header must agree."""
+    def _local(self, member: Member) -> int:
+        """Where a member's content begins; the header there must agree with the directory."""
         head = self._at(member.offset, _LOCAL.size)
         magic, _, flags, method, _, _, crc, compressed, size, name_length, extra_length = _LOCAL.unpack(head)
         rest = self._at(member.offset + _LOCAL.size, name_length + extra_length)
-        wide = False
         if _WIDE in (compressed, size):
             size, compressed = _numbers_64(rest[name_length:], size, compressed)
-            wide = True
         told = (crc, compressed, size)
         agrees = told == (member.crc, member.compressed, member.entry.size)
         if flags & _DESCRIPTOR and told == (0, 0, 0):
@@ -152,17 +150,18 @@ class ZipReader:
             or not agrees
         ):
             raise bad(f"the member {quoted(printable(member.entry.name))} is not what the directory says")
-        return member.offset + _LOCAL.size + name_length + extra_length, wide
+        start: int = member.offset + _LOCAL.size + name_length + extra_length
+        return start
 
-    def _between(self, member: Member, end: int, following: int, wide: bool) -> None:
+    def _between(self, member: Member, end: int, following: int) -> None:
         """Behind the content comes a data descriptor where one is announced, else the next member at once."""
         descriptor = self._at(end, following - end) if following - end <= 24 else None
         expected = [b""]
-        if member.flags & _DESCRIPTOR:
-            narrow_form = wide or max(member.compressed, member.entry.size) > _WIDE
-            form = "<LQQ" if narrow_form else "<LLL"
-            plain = struct.pack(form, member.crc, member.compressed, member.entry.size)
-            expected = [b"PK\x07\x08" + plain, plain]
+        if member.flags & _DESCRIPTOR:  # with or without its mark, and by some writers wide where it need not be
+            numbers = (member.crc, member.compressed, member.entry.size)
+            forms = ["<LQQ"] if max(numbers) > _WIDE else ["<LLL", "<LQQ"]
+            plain = [struct.pack(form, *numbers) for form in forms]
+            expected = plain + [b"PK\x07\x08" + each for each in plain]
         if descriptor not in expected:
             raise bad(f"what follows the member {quoted(printable(member.entry.name))} is not its end")
 

@@ -15,7 +15,7 @@ from ..messages import Refusal, quoted
 from .wording import Moment
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Request, Route
+    from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Request, Response, Route
     from playwright.async_api import Page as Tab
 
 T = TypeVar("T")
@@ -49,6 +49,7 @@ class Page:
         page = cls(context, await context.new_page(), guard)
         await context.route("**/*", page._judge)
         context.on("request", page._judge_hop)
+        context.on("response", page._judge_answer)
         context.on("page", lambda other: page._later(other.close()))
         page._tab.on("console", page._log)
         page._tab.on("crash", lambda _: page._break())
@@ -75,12 +76,13 @@ class Page:
         self._refused = None
         try:
             answer = await self._tab.goto(url, wait_until=wait_until, timeout=_milliseconds(seconds))
+        except api.TimeoutError:
+            raise  # what has come by now may be all that the caller wants
         except api.Error:
+            await self._leave()
             if self._refused is None:
                 raise
         if self._refused is not None:
-            if self._tasks:  # the page leaves what it was led to
-                await asyncio.wait(self._tasks, timeout=_SLACK)
             raise self._refused
         return {"url": self._tab.url, "title": await self._tab.title(), "status": answer.status if answer else 0}
 
@@ -152,31 +154,48 @@ class Page:
 
     async def _judge(self, route: Route) -> None:
         """Every request of the page and its frames, before it goes out."""
-        request = route.request
+        refusal = self._refusal(route.request)
+        if refusal is None:
+            await route.continue_()
+            return
+        if _is_main(route.request):
+            self._refused = refusal
+        await route.abort("blockedbyclient")
+
+    def _judge_hop(self, request: Request) -> None:
+        """Redirects cannot be held back here; where the proxy does, this tells why."""
+        if request.redirected_from is not None and _is_main(request):
+            self._refused = self._refusal(request) or self._refused
+
+    def _judge_answer(self, response: Response) -> None:
+        """The proxy saw only the host of an encrypted redirect; a page that got an answer by one is given up."""
+        request = response.request
+        if request.redirected_from is not None and (refusal := self._refusal(request)):
+            self._refused = refusal
+            self._break()
+
+    def _refusal(self, request: Request) -> Refusal | None:
         try:
             if not request.url.startswith(_LOCAL):
                 self._guard.judge(request.url)
         except Refusal as refusal:
-            if request.is_navigation_request() and request.frame.parent_frame is None:
-                self._refused = refusal
-            await route.abort("blockedbyclient")
-        else:
-            await route.continue_()
-
-    def _judge_hop(self, request: Request) -> None:
-        """Redirects cannot be held back, so what one led to is thrown away; the proxy has judged its address."""
-        if request.redirected_from is None:
-            return
-        try:
-            self._guard.judge(request.url)
-        except Refusal as refusal:
-            self._refused = refusal
-            self._later(self._tab.goto("about:blank"))
+            return refusal
+        return None
 
     def _log(self, message: ConsoleMessage) -> None:
         if len(self._logs) < _MOST_LOGS:
             moment = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
             self._logs.append({"type": message.type, "text": message.text[:_MOST_TEXT], "timestamp": moment})
+
+    async def _leave(self) -> None:
+        """Away from a page that did not come: the browser's own page about that would come at any moment."""
+        api = import_module("playwright.async_api")
+        for _ in range(3):
+            try:
+                await self._tab.goto("about:blank", timeout=_milliseconds(_SLACK))
+                return
+            except api.Error:
+                continue  # the browser was quicker
 
     def _break(self) -> None:
         self.broken = True
@@ -185,6 +204,10 @@ class Page:
         task = asyncio.ensure_future(_quietly(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _is_main(request: Request) -> bool:
+    return request.is_navigation_request() and request.frame.parent_frame is None
 
 
 async def _quietly(work: Awaitable[object]) -> None:

@@ -31,7 +31,9 @@ class Browsing:
         return self.ask("navigate", who, url=path if "://" in path else self.site.url + path, **body)
 
     def evaluate(self, script: str, who: tuple[str, str] = A, **body: Any) -> Any:
-        return self.ask("evaluate", who, script=script, **body).json()["result"]
+        reply = self.ask("evaluate", who, script=script, **body)
+        assert reply.status == 200, reply.body
+        return reply.json()["result"]
 
 
 def demand_browser() -> None:

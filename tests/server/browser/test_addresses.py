@@ -38,6 +38,7 @@ def test_a_redirect_to_a_private_or_denied_address_is_not_followed(browsing: Bro
     for path in ("/out", "/in"):
         reply = browsing.open(path)
         assert (reply.status, reply.json()["code"]) == (403, "url_not_allowed")
+        eventually(lambda: "content" in browsing.get("content"))
         assert "SECRET" not in browsing.get("content")["content"]
     assert browsing.open("/file").status in (403, 502)
     assert secret.asked == []
