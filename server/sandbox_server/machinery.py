@@ -41,6 +41,7 @@ class Machinery:
             stack.callback(self.processes.close)
             self.application = self._application(settings, policy)
             stack.callback(self.terminals.shut_down)
+            stack.callback(self.contexts.shut_down)
             stack.callback(self.browser.close)
             stack.callback(self.watches.close)
             self._parts = stack.pop_all()
@@ -68,12 +69,13 @@ class Machinery:
             commands=settings.commands,
         )
         self.terminals = services.terminals
+        self.contexts = services.contexts
         self.browser = services.browser
         self.watches = services.watches
         services.gauges += [
             Gauge("processes", "gauge", "Commands running in the background.", self.processes.running),
             Gauge("terminals", "gauge", "Terminals that are open.", self.terminals.count),
-            Gauge("contexts", "gauge", "Code contexts that are open.", services.contexts.count),
+            Gauge("contexts", "gauge", "Code contexts that are open.", self.contexts.count),
             Gauge("audit_lines_total", "counter", "Audit lines written.", lambda: self.audit.written),
             Gauge("audit_lines_lost_total", "counter", "Audit lines that were lost.", lambda: self.audit.lost),
         ]

@@ -67,6 +67,13 @@ class ContextTable:
             self._contexts.pop(context.id, None)
         context.close(cause)
 
+    def shut_down(self) -> None:
+        """End all of them."""
+        with self._lock:
+            contexts = list(self._contexts.values())
+        for context in contexts:
+            self.close(context, "shutdown")
+
     def _expect(self, context: Context, seconds: float) -> None:
         """Look again when it may have been unused for so long. Running code is use."""
         left = context.used + seconds - time.monotonic()
