@@ -129,7 +129,6 @@ LATER: dict[int, str] = {
     7: "port previews",
     8: "port previews",
     37: "signed addresses",
-    110: "terminals",
     167: "widgets",
     175: "agents' frameworks",
 }

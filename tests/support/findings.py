@@ -63,7 +63,6 @@ FINDINGS: dict[str, str] = {
 
 #: What belongs to parts that are not built yet, and to which.
 LATER: dict[str, str] = {
-    "R2-S14": "terminals",
     "R2-C6": "images",
     "R2-C9": "templates",
     "R-B2": "images",

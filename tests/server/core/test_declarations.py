@@ -112,10 +112,10 @@ def test_a_larger_catalogue_is_another() -> None:
     assert one.find("/b/7") == ({}, {})
 
 
-def test_a_virtual_endpoint_has_no_route() -> None:
+def test_a_websocket_begins_as_a_get() -> None:
     catalogue = builtin()
     assert catalogue["pty_connect"].virtual
-    assert catalogue.find("/pty") == ({}, {})
+    assert catalogue.find("/pty") == ({"GET": catalogue["pty_connect"]}, {})
 
 
 @pytest.mark.parametrize("path", ["/b/", "/b/x/y", "/b", "/b/x\n", "/b/x/y/"])

@@ -236,7 +236,7 @@ def test_at_most_ten_are_open_and_places_come_back(place: Place) -> None:
 
 @pytest.mark.field(80)
 @pytest.mark.field(110)
-def test_field_080_110_without_terminals_or_descriptors_it_says_busy_and_recovers(tmp_path: Path) -> None:
+def test_field_110_without_terminals_or_descriptors_it_says_busy_and_recovers(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         place = Place(server, {})
         place.close(place.open())  # threads and modules of the first
