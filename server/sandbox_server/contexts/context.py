@@ -46,6 +46,7 @@ class Context:
         self._execution: Execution | None = None
         self._interpreter: Interpreter | None = None
         self._leftover = Ring(_LEFTOVER_BYTES)
+        self._expired = False
         self._closed = False
         self._launch = launch._replace(cwd=os.dup(launch.cwd))
         try:
@@ -69,6 +70,8 @@ class Context:
     def run(self, code: str, *, timeout: float | None, limit: int | None) -> tuple[Execution, Iterator[Event | Wait]]:
         """Begin a run; `Refusal` while another one goes on, or when the program is gone."""
         with self._lock:
+            if self._expired:
+                raise Refusal("context_not_found", f"context {quoted(self.id)} was not used for long, and is closed")
             if self._interpreter is None:
                 raise Refusal("conflict", f"context {quoted(self.id)} has died; restart it", state="dead")
             if self._execution is not None:
@@ -82,6 +85,13 @@ class Context:
             self._leftover = Ring(_LEFTOVER_BYTES)
             self._touch()
         return execution, execution.events(code, leftover, dropped, timeout)
+
+    def expire(self, seconds: float) -> float:
+        """How long until it may have been unused for so many seconds; 0 when it has, and then it is used no more."""
+        with self._lock:
+            left = seconds if self._execution is not None else self.used + seconds - time.monotonic()
+            self._expired = self._expired or left <= 0
+        return max(0.0, left)
 
     def interrupt(self) -> bool:
         """False when nothing runs."""

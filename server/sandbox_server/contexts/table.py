@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pkgutil
 import threading
-import time
 
 from ..messages import Refusal, quoted
 from ..process.spawn import Launch
@@ -76,12 +75,11 @@ class ContextTable:
 
     def _expect(self, context: Context, seconds: float) -> None:
         """Look again when it may have been unused for so long. Running code is use."""
-        left = context.used + seconds - time.monotonic()
-        busy = context.state == "busy"
-        if left <= 0 and not busy:
+        left = context.expire(seconds)
+        if not left:
             threading.Thread(target=self.close, args=(context, "idle"), name="close-context", daemon=True).start()
         elif context.id in self._contexts:
-            self._processes.supervisor.after(seconds if busy else left, lambda: self._expect(context, seconds))
+            self._processes.supervisor.after(left, lambda: self._expect(context, seconds))
 
 
 def _program() -> bytes:
