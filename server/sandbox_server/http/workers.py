@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from . import faults
@@ -20,6 +20,17 @@ _PAUSE = 0.005
 _KEPT = 8
 
 
+class _Seat:
+    """Where an idle thread waits for a job. (`queue.SimpleQueue` may wait for ever in spite of a timeout.)"""
+
+    __slots__ = ("bell", "job")
+
+    def __init__(self) -> None:
+        self.bell = threading.Lock()
+        self.bell.acquire()
+        self.job: Job | None = None
+
+
 class Workers:
     """As many threads as there are jobs at once; whoever submits bounds that.
 
@@ -29,8 +40,8 @@ class Workers:
     def __init__(self, idle_seconds: float) -> None:
         self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self._idle = 0  # threads waiting, less the jobs in the queue
+        self._seats: list[_Seat] = []  # taken by idle threads, the latest last
+        self._backlog: deque[Job] = deque()
         self._started = 0  # threads, since `_started_at`
         self._started_at = -math.inf
         self.grow_at = math.inf  # when jobs may have waited long enough
@@ -38,24 +49,30 @@ class Workers:
     def submit(self, job: Job) -> bool:
         """Run `job` on some thread; False when the system gives none."""
         with self._lock:
-            queued = self._idle > 0 or not self._may_start()
-            if queued:
-                self._idle -= 1
-                if self._idle < 0:
-                    self.grow_at = self._started_at + _PAUSE
-        if queued:
-            self._jobs.put(job)
-            return True
+            if self._seats:
+                seat = self._seats.pop()
+                seat.job = job
+                seat.bell.release()
+                return True
+            if not self._may_start():
+                self._backlog.append(job)
+                self.grow_at = self._started_at + _PAUSE
+                return True
         return self._start(job)
 
     def grow(self) -> None:
         """Start threads for jobs that none has taken meanwhile."""
         self.grow_at = math.inf
-        with self._lock:
-            waiting = -self._idle
-        while waiting > 0 and self._may_start() and self._start(None):
-            waiting -= 1
-        if waiting > 0:
+        while self._backlog:
+            with self._lock:
+                job = self._backlog.popleft() if self._backlog and self._may_start() else None
+            if job is None:
+                break
+            if not self._start(job):
+                with self._lock:
+                    self._backlog.appendleft(job)
+                break
+        if self._backlog:
             self.grow_at = time.monotonic() + _PAUSE
 
     def _may_start(self) -> bool:
@@ -64,7 +81,7 @@ class Workers:
             self._started, self._started_at = 0, now
         return self._started < _AT_ONCE
 
-    def _start(self, job: Job | None) -> bool:
+    def _start(self, job: Job) -> bool:
         try:
             threading.Thread(target=self._work, args=(job,), name="sandbox-worker", daemon=True).start()
         except RuntimeError:
@@ -72,28 +89,29 @@ class Workers:
         self._started += 1
         return True
 
-    def _work(self, first: Job | None) -> None:
-        job = first or self._next()
+    def _work(self, first: Job) -> None:
+        job: Job | None = first
+        del first  # a job may hold much
         while job is not None:
             try:
                 job()
             except Exception:
                 faults.report("a worker")
-            job = None  # it may hold much
+            job = None
             job = self._next()
 
     def _next(self) -> Job | None:
         with self._lock:
-            if self._idle >= _KEPT:
+            if self._backlog:
+                return self._backlog.popleft()
+            if len(self._seats) >= _KEPT:
                 return None
-            self._idle += 1
-        while True:
-            try:
-                return self._jobs.get(timeout=self._idle_seconds)
-            except queue.Empty:
-                pass
+            seat = _Seat()
+            self._seats.append(seat)
+        if not seat.bell.acquire(timeout=self._idle_seconds):
             with self._lock:
-                if self._idle > 0:
-                    self._idle -= 1
+                if seat in self._seats:
+                    self._seats.remove(seat)
                     return None
-            # A job was meant for this thread a moment ago; it comes, unless another one takes it.
+            # A job came for this thread at the last moment.
+        return seat.job

@@ -300,7 +300,7 @@ def test_a_response_is_closed_in_reverse_order_and_once() -> None:
     response = Response(200, b"x", on_close=[lambda: order.append(1), lambda: order.append(2)])
     server, client = socket.socketpair()
     with contextlib.closing(server), contextlib.closing(client):
-        writer.send(server, response, close=True, chunked=True, bodiless=False)
+        writer.send(server, response, close=True, bodiless=False)
     writer.finish(response)
     writer.finish(response)
     assert order == [2, 1]
