@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import _wire as wire
@@ -137,6 +137,13 @@ def download(path: str, *, sha256: bool = False, first: int = 0, etag: str | Non
     if first and etag:
         headers |= {"Range": f"bytes={first}-", "If-Range": etag}
     return call("files_download_stream", content_of, headers=headers, path=path)
+
+
+def part(path: str, offset: int, length: int | None) -> Call[bytes]:
+    """Asks for `length` bytes from `offset` on, or for all of them; who knows no ranges sends the whole file."""
+    whole = download(path)
+    last = "" if length is None else offset + length - 1
+    return replace(whole, headers={**whole.headers, "Range": f"bytes={offset}-{last}"})
 
 
 def content_of(data: Json) -> bytes:

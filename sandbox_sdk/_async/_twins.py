@@ -647,11 +647,15 @@ class AsyncFilesTwins:
         self,
         path: str,
         *,
+        offset: int = 0,
+        length: int | None = None,
         limit: int | None = READ_LIMIT,
     ) -> bytes:
-        """A whole file as bytes."""
+        """A file as bytes: whole, or `length` bytes from `offset` on, fewer where it ends before."""
         return self._twin.read(
             path,
+            offset=offset,
+            length=length,
             limit=limit,
         )
 

@@ -229,23 +229,52 @@ class AsyncTransfers:
             hashed = True  # what was put together from parts is compared as a whole
             await asleep(0.1 * failures)
 
-    async def read(self, path: str, limit: int | None) -> bytes:
-        """A whole file in memory, if it is not larger than `limit`."""
-        call = calls.download(path)
-        async with self._connection.stream(call) as response:
-            size = int(response.headers.get("content-length", "0"))
-            if limit is not None and size > limit:
-                raise PayloadTooLargeError(
-                    f'"{path}" has {size} bytes, more than the {limit} to be read into memory',
-                    error_code="payload_too_large",
-                    endpoint=call.endpoint,
-                    facts={"limit": limit},
-                    hint="download() it to a file, or pass a larger limit=",
-                )
+    async def read(self, path: str, limit: int | None, offset: int = 0, length: int | None = None) -> bytes:
+        """A file in memory, or a part of it, if that is not larger than `limit`."""
+        partial = offset > 0 or length is not None
+        call = calls.part(path, offset, length) if partial else calls.download(path)
+        try:
+            async with self._connection.stream(call) as response:
+                return await self._content(path, call, response, limit, (offset, length) if partial else None)
+        except ServerAPIError as error:
+            if error.code != "range_not_satisfiable":
+                raise
+            return b""  # the file ends before
+
+    async def _content(
+        self,
+        path: str,
+        call: Call[bytes],
+        response: httpx.Response,
+        limit: int | None,
+        part: tuple[int, int | None] | None,
+    ) -> bytes:
+        """The body of a download; where all came, but a `part` was asked for, only that is kept."""
+        offset, length = part if part is not None and response.status_code != 206 else (0, None)
+        size = max(0, int(response.headers.get("content-length", "0")) - offset)
+        if limit is not None and (size if length is None else min(size, length)) > limit:
+            raise PayloadTooLargeError(
+                f'"{path}" has {size} bytes, more than the {limit} to be read into memory',
+                error_code="payload_too_large",
+                endpoint=call.endpoint,
+                facts={"limit": limit},
+                hint="download() it to a file, or pass a larger limit=",
+            )
+        end = None if length is None else offset + length
+        if response.headers.get("content-type", "").startswith("application/json"):
             body = await self._connection.read(response, call.endpoint)
-            if response.headers.get("content-type", "").startswith("application/json"):
-                return self._connection.decoded(call, response, body)
-            return body
+            return self._connection.decoded(call, response, body)[offset:end]
+        if end is None:
+            return (await self._connection.read(response, call.endpoint))[offset:]
+        kept = bytearray()
+        try:
+            async for piece in response.aiter_raw():
+                kept += piece
+                if len(kept) >= end:
+                    break
+        except httpx.TransportError as error:
+            raise await self._connection.lost(error, call.endpoint) from None
+        return bytes(kept[offset:end])
 
 
 def _means_directory(error: ServerAPIError) -> bool:

@@ -280,12 +280,16 @@ class Files(FileChanges):
         report.finish()
         return unpacked
 
-    def read(self, path: str, *, limit: int | None = READ_LIMIT) -> bytes:
-        """A whole file as bytes.
+    def read(
+        self, path: str, *, offset: int = 0, length: int | None = None, limit: int | None = READ_LIMIT
+    ) -> bytes:
+        """A file as bytes: whole, or `length` bytes from `offset` on, fewer where it ends before.
 
-        One larger than `limit` bytes (256 MiB) is a `PayloadTooLargeError` before it is read; None means any size.
+        More than `limit` bytes (256 MiB) are a `PayloadTooLargeError` before they are read; None means any size.
         """
-        return self._transfers.read(path, limit)
+        if offset < 0 or (length is not None and length < 1):
+            raise ValueError("offset= begins at 0, length= at 1")
+        return self._transfers.read(path, limit, offset, length)
 
     def read_text(
         self, path: str, *, encoding: str = "utf-8", errors: str = "strict", limit: int | None = READ_LIMIT

@@ -17,6 +17,7 @@ from sandbox_sdk import (
     NotTextError,
     PayloadTooLargeError,
 )
+from tests.sdk.scripted import Exchange, scripted
 from tests.support.server import ServerProcess
 
 
@@ -202,6 +203,37 @@ def test_field_023_a_huge_file_is_refused_before_it_is_read(server: ServerProces
             client.files.read(f"{home.name}/small", limit=4)
         assert client.files.read(f"{home.name}/small", limit=5) == b"12345"
         assert client.files.read(f"{home.name}/small", limit=None) == b"12345"
+
+
+def test_a_part_of_a_huge_file_is_read_without_the_rest(server: ServerProcess, home: Path) -> None:
+    with (home / "sparse").open("wb") as file:
+        file.write(b"0123456789")
+        file.truncate(2 << 30)
+    path = f"{home.name}/sparse"
+    with ServerClient(server.url) as client:
+        assert client.files.read(path, length=4) == b"0123"
+        assert client.files.read(path, offset=8, length=4) == b"89\0\0"
+        assert client.files.read(path, offset=(2 << 30) - 3) == b"\0\0\0"
+        assert client.files.read(path, offset=(2 << 30) - 3, length=100) == b"\0\0\0"
+        assert client.files.read(path, offset=2 << 30, length=1) == b""
+        with pytest.raises(PayloadTooLargeError):
+            client.files.read(path, offset=1)
+        for wrong in ({"offset": -1}, {"length": 0}):
+            with pytest.raises(ValueError, match="offset= begins at 0"):
+                client.files.read(path, **wrong)
+        client.files.write(f"{home.name}/empty", b"")
+        assert client.files.read(f"{home.name}/empty", length=5) == b""
+
+
+def test_who_knows_no_ranges_sends_all_and_the_part_is_kept() -> None:
+    def whole(exchange: Exchange) -> None:
+        exchange.reply(200, b"0123456789", {"Content-Type": "application/octet-stream"})
+
+    with scripted(whole) as script:
+        with ServerClient(script.url) as client:
+            assert client.files.read("x", offset=2, length=3, limit=3) == b"234"
+            assert client.files.read("x", offset=8, limit=2) == b"89"
+            assert client.files.read("x", offset=20, length=3) == b""
 
 
 def test_moving_into_a_directory_and_deleting_a_tree(server: ServerProcess, home: Path) -> None:
