@@ -48,6 +48,7 @@ def run_command(call: Call, *, name: str, arguments: Mapping[str, Any]) -> Respo
     command = call.services.commands.get(unquote(name))
     if command is None:
         raise Refusal("command_not_found", f"no command {quoted(name, 64)}; GET /commands lists them")
+    call.program = command.name
     for scope in command.scopes:
         call.require_scope(scope)
     values = coerce(command.args, arguments)

@@ -133,6 +133,15 @@ def test_the_name_of_a_command_is_decoded_once(house: Make, registry: CommandReg
     assert run(house(commands=registry), "%C3%A9%20%2525").json == {"result": "found"}
 
 
+def test_the_audit_line_names_the_command_and_none_of_its_arguments(house: Make, registry: CommandRegistry) -> None:
+    registry.register("deploy", lambda env: 1 / 0, args=[CommandArg("env")])
+    made = house(commands=registry)
+    run(made, "deploy", {"env": "s3cr3t-argument"})
+    (line,) = made.audited()
+    assert (line["program"], line["endpoint"], line["code"]) == ("deploy", "run_command", "command_failed")
+    assert "s3cr3t-argument" not in str(line)
+
+
 def test_an_unknown_command_is_404_and_no_other_name_is_told(house: Make, registry: CommandRegistry) -> None:
     registry.register("hidden-one", lambda: 1, hidden=True)
     answer = run(house(commands=registry), "hidden")
