@@ -159,11 +159,15 @@ class Session:
             self.child.signal(number)
 
     def hang_up(self, reason: str) -> None:
-        """End the shell and everything that descends from it: SIGHUP, a grace, SIGKILL. Never waits."""
+        """End the shell and everything that descends from it: SIGHUP, a grace, SIGKILL. Never waits.
+
+        Of a shell that has ended by itself, what it left behind.
+        """
         with self._lock:
-            if self.reason or not self.alive:
+            if self.reason:
                 return
-            self.reason = reason
+            if self.alive:
+                self.reason = reason
         self._supervisor.soon(self._begin_end)
 
     def moved(self) -> None:

@@ -81,7 +81,7 @@ class Terminals:
         """Open nothing more and end what is open. Never waits."""
         with self._lock:
             self._closing = True
-            sessions = list(self._sessions.values())
+            sessions = [session for session in self._sessions.values() if session.alive]
         for session in sessions:
             session.hang_up("shutdown")
 

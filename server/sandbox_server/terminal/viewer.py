@@ -132,6 +132,8 @@ class SocketViewer:
         self._wire.send(websocket.text_frame(_json(message)))
 
     def _complain(self, message: str) -> None:
+        if not self._wire.hungry:
+            return  # a peer that reads nothing is told nothing, or its mistakes would fill the memory
         error = {"type": "error", "error": message, "code": "invalid_argument"}
         self._wire.send(websocket.text_frame(_json(error)))
 

@@ -202,6 +202,17 @@ def test_what_ignores_the_hang_up_is_killed_all_the_same(place: Place) -> None:
     eventually(lambda: not is_running(pid))
 
 
+def test_what_a_shell_leaves_behind_goes_on_until_the_terminal_is_closed(place: Place) -> None:
+    id = place.open("/bin/bash")
+    with place.connect(id) as viewer:
+        viewer.type("(setsid sleep 1000 & echo pid=$!); exit\n")
+        shown = "".join(message.get("data", "") for message in viewer.rest())
+    pid = int(shown.rpartition("pid=")[2].split()[0])
+    assert is_running(pid)
+    assert place.close(id).status == 200
+    eventually(lambda: not is_running(pid))
+
+
 @pytest.mark.field(85)
 @pytest.mark.finding("R2-S14")
 def test_field_85_a_terminal_that_nobody_uses_is_closed_but_never_one_with_work(tmp_path: Path) -> None:

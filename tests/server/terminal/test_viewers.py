@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.memory import resident
 from tests.support.server import running_server
 from tests.support.waiting import eventually
 from tests.support.websocket import BINARY, CLOSE, PING, TEXT, WebSocketClient, frame
@@ -156,6 +157,21 @@ def test_messages_that_make_no_sense_are_answered_and_change_nothing(place: Plac
             assert (answer["type"], answer["code"]) == ("error", "invalid_argument"), message
         viewer.sock.sendall(frame(BINARY, json.dumps({"type": "input", "data": "echo al''ive\n"}).encode()))
         viewer.until("alive")
+
+
+def test_floods_of_nonsense_from_a_peer_that_reads_nothing_cost_no_memory(place: Place) -> None:
+    id = place.open()
+    nonsense = (frame(TEXT, b'{"type":"zzz"}') + frame(PING, b"x")) * 1000
+    before = resident(place.server.pid)
+    with place.connect(id) as rude:
+        rude.sock.settimeout(2)
+        with contextlib.suppress(TimeoutError):
+            for _ in range(500):
+                rude.sock.sendall(nonsense)
+        assert resident(place.server.pid) - before < 10 << 20
+        with place.connect(id) as other:
+            other.type("echo al''ive\n")
+            other.until("alive")
 
 
 @pytest.mark.parametrize(
