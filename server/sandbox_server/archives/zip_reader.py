@@ -89,7 +89,7 @@ class ZipReader:
             raise bad("the end of the archive is not where it should be: it is damaged, cut off, or is no zip")
         _, disk, first_disk, here, count, length, start, _ = facts
         end = size - len(tail) + place
-        if 0xFFFF in (count, here) or _WIDE in (length, start):
+        if (0xFFFF in (count, here) or _WIDE in (length, start)) and self._has_wide_ending(end):
             disk, first_disk, here, count, length, start, end = self._ending_64(end)
         if disk or first_disk or here != count:
             raise bad("the archive is one part of several; put them together first")
@@ -98,6 +98,10 @@ class ZipReader:
         if length < count * _CENTRAL.size:
             raise bad("the directory of the archive is too short for its members")
         return count, start, length
+
+    def _has_wide_ending(self, end: int) -> bool:
+        """Whether there is a zip64 ending; without, the largest numbers are simply those."""
+        return end >= _LOCATOR_64.size and self._at(end - _LOCATOR_64.size, 4) == b"PK\x06\x07"
 
     def _ending_64(self, end: int) -> tuple[int, int, int, int, int, int, int]:
         if end < _LOCATOR_64.size + _END_64.size:

@@ -72,9 +72,10 @@ class Engine:
         try:
             loop.run_forever()
         finally:
-            for task in asyncio.all_tasks(loop):
+            left = asyncio.all_tasks(loop)
+            for task in left:
                 task.cancel()
-            loop.run_until_complete(asyncio.sleep(0))
+            loop.run_until_complete(asyncio.wait(left, timeout=_CLOSE_SECONDS) if left else asyncio.sleep(0))
             loop.close()
 
     async def _use(self, owner: str, work: Callable[[Page], Awaitable[T]]) -> T:

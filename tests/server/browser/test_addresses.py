@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -145,6 +146,23 @@ def test_chromium_has_none_of_the_servers_secrets_and_ends_with_it(tmp_path: Pat
         eventually(lambda: gone(started))
     finally:
         server.stop()
+
+
+def test_a_server_that_stops_does_not_wait_for_a_page_that_never_comes(tmp_path: Path, site: Site) -> None:
+    demand_browser()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        policy = policy_for(site)
+        policy["endpoints"]["browser_navigate"]["params"]["url_allow"].append(f"{url}*")
+        with running_server(tmp_path, policy=policy, environ=ENVIRON, allow_anonymous=False) as server:
+            browsing = Browsing(server, site)
+            assert browsing.open("/form").status == 200
+            waiting = threading.Thread(target=lambda: browsing.open(url, timeout=200_000))
+            waiting.start()
+            held, _ = silent.accept()  # the request is on its way
+            with held:
+                assert server.stop(timeout=60) == 0
+            waiting.join()
 
 
 def test_a_chromium_that_dies_is_started_again(tmp_path: Path, site: Site) -> None:
