@@ -80,6 +80,26 @@ async def main(url: str, token: str, base: str, local: str) -> dict[str, object]
         seen["code"] = await refusal(client.devtools.run_code("print(1)"))
         client.forget_discovery()
         seen["code, unchecked"] = await refusal(client.devtools.run_code("print(1)"))
+    async with ServerClient(url, token=token, pty_url=url) as client:
+        made = await client.pty.create("/bin/sh", cols=100, rows=30, env={"A": "1"})
+        session = await client.pty.get(made.session_id)
+        seen["terminal"] = [session.cols, session.rows, session.alive, session.pid == made.pid]
+        seen["terminals"] = [one.id == made.session_id for one in await client.pty.list()]
+        resized = await client.pty.resize(made.session_id, 90, 20)
+        seen["terminal resized"] = [resized.cols, resized.rows]
+        async with client.pty.connect(made.session_id) as connection:
+            await connection.resize(111, 33)
+            await connection.send("echo a=$A; stty size; sh -c 'echo rea\"\"dy; exec sleep 1000'\n")
+            shown = ""
+            while "ready" not in shown:
+                shown += (await connection.recv(timeout=20)).data
+            seen["terminal shows"] = ["a=1\r\n" in shown, "33 111\r\n" in shown]
+            await connection.signal("SIGKILL")
+            await connection.send("exit\n")
+            seen["terminal ends"] = [message.event async for message in connection if message.type == "event"]
+        made = await client.pty.create("/bin/sh")
+        await client.pty.delete(made.session_id)
+        seen["terminal deleted"] = await refusal(client.pty.get(made.session_id))
     async with ServerClient(url, token="wrong") as client:
         seen["wrong token"] = await refusal(client.discover())
 

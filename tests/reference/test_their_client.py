@@ -68,6 +68,12 @@ def test_the_reference_client_works_against_our_server(reference: Reference, tmp
         "no process": ["ServerAPIError", 404, "process_not_found"],
         "code": ["EndpointNotAvailableError", 404, "endpoint_disabled"],
         "code, unchecked": ["EndpointNotAvailableError", 404, "endpoint_disabled"],
+        "terminal": [100, 30, True, True],
+        "terminals": [True],
+        "terminal resized": [90, 20],
+        "terminal shows": [True, True],
+        "terminal ends": ["exited"],
+        "terminal deleted": ["ServerAPIError", 404, "session_not_found"],
         "wrong token": ["ServerAuthError", 401, "unauthorized"],
         "sync": [True, True, False],
     }

@@ -148,15 +148,17 @@ class Session:
     def signal(self, number: int) -> None:
         """To the job in the foreground, like a key would do it: never to a group of another session."""
         with self._lock:
+            if self._master < 0:
+                return
             group = 0
-            if self._master >= 0:
-                with suppress(OSError):
-                    group = os.tcgetpgrp(self._master)
-        members = [line for line in kernel.processes() if line.session == self.pid and line.group == group]
-        for member in members:
-            kernel.send(member, number)
-        if not members and self.alive:
+            with suppress(OSError):
+                group = os.tcgetpgrp(self._master)
+        if group <= 0:  # nobody has taken the terminal, so there are no jobs
             self.child.signal(number)
+            return
+        for line in kernel.processes():
+            if line.session == self.pid and line.group == group:
+                kernel.send(line, number)
 
     def hang_up(self, reason: str) -> None:
         """End the shell and everything that descends from it: SIGHUP, a grace, SIGKILL. Never waits.

@@ -119,18 +119,18 @@ async def test_signals_go_to_the_job_in_the_foreground(server: ServerProcess) ->
 
 
 async def test_a_takeover_is_told_to_the_others(server: ServerProcess) -> None:
-    async with AsyncServerClient(server.url) as client:
-        async with await client.pty.create("/bin/sh") as first:
-            async with await client.pty.connect(first.id, takeover=True) as second:
-                with pytest.raises(ConflictError, match="taken the terminal over") as refused:
-                    await until(first, "never")
-                assert refused.value.code == "taken_over"
-                async with await client.pty.connect(first.id) as third:
-                    await third.take_over()
-                    with pytest.raises(ConflictError):
-                        await until(second, "never")
-                    await third.send("exit\n")
-                    assert await third.wait() == 0
+    async with AsyncServerClient(server.url) as client, await client.pty.create("/bin/sh") as first:
+        second = await client.pty.connect(first.id, takeover=True)
+        async with second:
+            with pytest.raises(ConflictError, match="taken the terminal over") as refused:
+                await until(first, "never")
+            assert refused.value.code == "taken_over"
+            async with await client.pty.connect(first.id) as third:
+                await third.take_over()
+                with pytest.raises(ConflictError):
+                    await until(second, "never")
+                await third.send("exit\n")
+                assert await third.wait() == 0
 
 
 async def test_a_terminal_that_is_not_there_is_not_found(server: ServerProcess) -> None:
@@ -154,7 +154,8 @@ async def test_refusals_of_the_socket_are_typed(tmp_path: Path) -> None:
     }
     with running_server(tmp_path, policy=policy, allow_anonymous=False) as server:
         async with AsyncServerClient(server.url, token="ann-token-12345678") as client:
-            async with await client.pty.create() as terminal:
+            terminal = await client.pty.create()
+            async with terminal:
                 with pytest.raises(ServerAPIError) as limited:
                     await client.pty.connect(terminal.id)
                 assert limited.value.code == "concurrency_limited"

@@ -118,18 +118,18 @@ def test_signals_go_to_the_job_in_the_foreground(server: ServerProcess) -> None:
 
 
 def test_a_takeover_is_told_to_the_others(server: ServerProcess) -> None:
-    with ServerClient(server.url) as client:
-        with client.pty.create("/bin/sh") as first:
-            with client.pty.connect(first.id, takeover=True) as second:
-                with pytest.raises(ConflictError, match="taken the terminal over") as refused:
-                    until(first, "never")
-                assert refused.value.code == "taken_over"
-                with client.pty.connect(first.id) as third:
-                    third.take_over()
-                    with pytest.raises(ConflictError):
-                        until(second, "never")
-                    third.send("exit\n")
-                    assert third.wait() == 0
+    with ServerClient(server.url) as client, client.pty.create("/bin/sh") as first:
+        second = client.pty.connect(first.id, takeover=True)
+        with second:
+            with pytest.raises(ConflictError, match="taken the terminal over") as refused:
+                until(first, "never")
+            assert refused.value.code == "taken_over"
+            with client.pty.connect(first.id) as third:
+                third.take_over()
+                with pytest.raises(ConflictError):
+                    until(second, "never")
+                third.send("exit\n")
+                assert third.wait() == 0
 
 
 def test_a_terminal_that_is_not_there_is_not_found(server: ServerProcess) -> None:
@@ -153,7 +153,8 @@ def test_refusals_of_the_socket_are_typed(tmp_path: Path) -> None:
     }
     with running_server(tmp_path, policy=policy, allow_anonymous=False) as server:
         with ServerClient(server.url, token="ann-token-12345678") as client:
-            with client.pty.create() as terminal:
+            terminal = client.pty.create()
+            with terminal:
                 with pytest.raises(ServerAPIError) as limited:
                     client.pty.connect(terminal.id)
                 assert limited.value.code == "concurrency_limited"
