@@ -56,7 +56,7 @@ class SandboxServer:
 
     @property
     def addresses(self) -> list[str]:
-        """Where it listens: URLs with the real port, or ``unix:PATH``; the terminals' own port comes last, as ``ws:``."""
+        """Where it listens: URLs with the real port, or ``unix:PATH``; last the terminals' own port, as ``ws:``."""
         return self._listeners.addresses
 
     def __enter__(self) -> SandboxServer:

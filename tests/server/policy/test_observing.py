@@ -1,4 +1,4 @@
-"""`mode: observe` against a running server: what would be refused is done, and noted with all that a policy would need."""
+"""`mode: observe` on a running server: what would be refused is done, and noted with all that a policy would need."""
 
 from __future__ import annotations
 
