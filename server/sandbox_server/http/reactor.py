@@ -362,6 +362,8 @@ class Reactor:
         self._abandon_returned()
         for connection in self._waiting.all():
             connection.abandon()
+        for connection in self._parking.all():
+            self._drop(connection)  # came back after the cut, to linger
         self._epoll.close()
 
     def _abandon_returned(self) -> None:
