@@ -1,4 +1,4 @@
-"""``agent-sandbox-server``: serve, healthcheck, check-config, explain, audit, openapi, version."""
+"""``agent-sandbox-server``: serve, healthcheck, check-config, explain, matrix, audit, openapi, version."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def _runs() -> Mapping[str, Callable[[argparse.Namespace], int]]:
         "serve": _serve,
         "healthcheck": _healthcheck,
         "check_config": _check_config,
+        "matrix": _matrix,
         "audit_verify": _audit_verify,
         "openapi": _openapi,
         "version": _version,
@@ -184,6 +185,19 @@ def _check_config(options: argparse.Namespace) -> int:
         for note in bound.notes():
             print(f"note {note.code}: {note.message}")
     return WARNED if options.strict and warnings else 0
+
+
+def _matrix(options: argparse.Namespace) -> int:
+    from .policy import PolicyConfigError
+    from .policy.matrix import matrix
+    from .settings import ConfigurationError
+
+    try:
+        bound = _bound(options, options.base_dir)
+    except (PolicyConfigError, ConfigurationError) as error:
+        return _fail(str(error), FAILED)
+    print(json.dumps(matrix(bound, paths=options.path, op=options.op), indent=2))
+    return 0
 
 
 def _bound(options: argparse.Namespace, base_dir: str | None = None) -> BoundPolicy:

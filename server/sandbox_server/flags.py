@@ -81,6 +81,13 @@ def parser(runs: Mapping[str, Callable[[argparse.Namespace], int]]) -> argparse.
     _policy_flags(explain)
     _call_flags(explain)
 
+    matrix = commands.add_parser("matrix", help="print, as JSON, what each identity may call, and why not the rest")
+    matrix.set_defaults(run=runs["matrix"])
+    matrix.add_argument("--base-dir", metavar="DIR", help=argparse.SUPPRESS)
+    _policy_flags(matrix)
+    matrix.add_argument("--path", action="append", default=[], help="say what would become of this path, too")
+    _op_flag(matrix)
+
     audit = commands.add_parser("audit", help="look after audit logs").add_subparsers(metavar="ACTION", required=True)
     verify = audit.add_parser("verify", help="exit 0 when no line was changed, removed or moved, else 1")
     verify.set_defaults(run=runs["audit_verify"])
@@ -120,6 +127,10 @@ def _policy_flags(parser: argparse.ArgumentParser) -> None:
 def _call_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", help="path of the explained call")
     parser.add_argument("--scopes", default="*", metavar="A,B", help="scopes of the explained caller (default: *)")
+    _op_flag(parser)
+
+
+def _op_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--op", choices=["read", "write", "delete", "exec"], help="operation of the explained call")
 
 
