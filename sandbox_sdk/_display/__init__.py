@@ -1,0 +1,1 @@
+"""How a notebook and a terminal show the values of this package."""
