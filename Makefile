@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin/
 READY := .venv/.ready
 
-.PHONY: demo lab test check unit tutorials versions bench autobahn generate clean
+.PHONY: demo lab test check unit tutorials versions bench autobahn site docs generate clean
 
 demo: $(READY)    ## start a sandbox and execute the quickstart notebook for real
 	$(BIN)python scripts/demo.py
@@ -11,7 +11,7 @@ demo: $(READY)    ## start a sandbox and execute the quickstart notebook for rea
 lab: $(READY)     ## open JupyterLab on the tutorials
 	$(BIN)jupyter lab --ServerApp.root_dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: check unit tutorials versions  ## every check there is
+test: check site unit tutorials versions  ## every check there is
 
 $(READY): pyproject.toml server/pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
@@ -46,6 +46,12 @@ bench: $(READY)   ## our server beside its peers (BENCH="-w upload -c ours,nginx
 
 autobahn: $(READY) ## the WebSocket judged by the Autobahn suite, which needs Python 2.7 (PYTHON27=PATH names one)
 	$(BIN)python scripts/autobahn.py
+
+site: $(READY)    ## the documentation as web pages, in out/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)mkdocs build --strict --quiet
+
+docs: site        ## read the documentation at http://127.0.0.1:8000
+	NO_MKDOCS_2_WARNING=1 $(BIN)mkdocs serve
 
 generate: $(READY) ## rewrite the generated files
 	$(BIN)python scripts/generate.py
