@@ -14,10 +14,15 @@ from .vocabulary import commands
 
 # Where each subcommand is done; its module is imported when it is first used.
 _VERBS = {
-    "start": "lifecycle.start", "stop": "lifecycle.stop", "use": "lifecycle.use", "list": "lifecycle.overview",
-    "info": "lifecycle.info", "upload": "upload.upload", "download": "download.download", "ls": "listing.ls",
-    "run": "run.run", "caps": "rules.caps", "check": "rules.check", "ps": "processes.ps", "logs": "processes.logs",
-    "attach": "processes.attach", "kill": "processes.kill", "config": "settings.config", "help": "manual.help_on",
+    "start": "lifecycle.start", "connect": "connecting.connect", "stop": "lifecycle.stop", "use": "lifecycle.use",
+    "list": "lifecycle.overview", "info": "lifecycle.info", "upload": "upload.upload", "download": "download.download",
+    "archive": "archives.archive", "unpack": "archives.unpack", "ls": "listing.ls", "tree": "trees.tree",
+    "cat": "reading.cat", "head": "reading.head", "find": "searching.find", "grep": "searching.grep",
+    "watch": "watching.watch", "browse": "live.browse", "edit": "editing.edit", "rm": "arranging.rm",
+    "mv": "arranging.mv", "mkdir": "arranging.mkdir", "run": "run.run", "code": "code.code", "ps": "processes.ps",
+    "logs": "processes.logs", "attach": "processes.attach", "stdin": "processes.stdin", "kill": "processes.kill",
+    "term": "live.term", "caps": "rules.caps", "check": "rules.check", "explain": "rules.explain",
+    "policy": "policies.policy", "audit": "auditing.audit", "config": "settings.config", "help": "manual.help_on",
 }  # fmt: skip
 
 
@@ -31,15 +36,22 @@ def dispatch(
     namespace: MutableMapping[str, object],
     change: Callable[[str, object], None],
 ) -> Outcome:
-    parsed = read(line, body is not None)
-    module, _, function = _VERBS[parsed.command.name].partition(".")
+    return perform(Invocation(read(line, body is not None), session, settings, front, namespace, body, change))
+
+
+def perform(call: Invocation) -> Outcome:
+    """Do what has been read."""
+    module, _, function = _VERBS[call.parsed.command.name].partition(".")
     verb: Callable[[Invocation], Outcome] = getattr(importlib.import_module(f".verbs.{module}", __package__), function)
-    return verb(Invocation(parsed, session, settings, front, namespace, body, change))
+    return verb(call)
 
 
-def read(line: str, cell: bool = False) -> Parsed:
-    """The subcommand and its values; no subcommand, or ``--help`` after one, means help."""
-    words = words_of(line)
+def read(line: str, cell: bool = False, words: list[Word] | None = None) -> Parsed:
+    """The subcommand and its values; no subcommand, or ``--help`` after one, means help.
+
+    ``words`` are those of the line, where somebody else has split it.
+    """
+    words = words_of(line) if words is None else words
     known = commands()
     if not words:
         if cell:
@@ -71,6 +83,7 @@ def _unknown(line: str, word: Word, known: dict[str, Command], cell: bool) -> Mi
         subcommand = next(c.name for c in known.values() if c.option(word.text.partition("=")[0]))
         name = "run" if cell else subcommand
         return Mistake(f'option "{word.text}" comes after a subcommand', f"%{'%' * cell}sandbox {name} {line}")
-    near = nearest(word.text, known)
+    cells = [command.name for command in known.values() if command.cell]
+    near = (nearest(word.text, cells) if cell else "") or nearest(word.text, known)
     hint = f"did you mean %sandbox {near}?" if near else "%sandbox help"
     return Mistake(f'"{word.text}" is no subcommand', hint, line=line, column=word.start)

@@ -23,7 +23,7 @@ class Option:
     value: str = ""
     """Placeholder of its value; an option without one is a switch."""
     short: str = ""
-    kind: Literal["text", "number", "pair"] = "text"
+    kind: Literal["text", "number", "count", "pair"] = "text"
     choices: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
     """Values that completion offers beside ``offers``; others are fine."""
@@ -46,6 +46,7 @@ class Argument:
     optional: bool = False
     many: bool = False
     offers: Offers = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def usage(self) -> str:
@@ -107,6 +108,10 @@ class Parsed:
     def number(self, key: str) -> float | None:
         value = self.values.get(key)
         return value if isinstance(value, float) else None
+
+    def count(self, key: str, default: int) -> int:
+        value = self.number(key)
+        return default if value is None else int(value)
 
     def flag(self, key: str) -> bool:
         return self.values.get(key) is True
@@ -172,6 +177,10 @@ class _Reading:
         name, equals, attached = word.text.partition("=")
         option = self.command.option(name)
         if option is None:
+            short = self.command.option(word.text[:2])
+            if short is not None and short.value and not word.text.startswith("--"):
+                self._value(short, word.text[2:], word)  # -n5
+                return
             if not self._cluster(word):
                 self._unknown(name, word)
             return
@@ -204,13 +213,15 @@ class _Reading:
             hint = f"%sandbox {self.command.name} {option.name} {near or option.choices[0]}"
             expected = ", ".join(option.choices)
             raise self._mistake(f'"{value}" is no value of "{option.name}", expected one of {expected}', hint)
-        if option.kind == "number":
+        if option.kind in ("number", "count"):
             try:
                 number = float(value)
             except ValueError:
                 number = -1.0
-            if not 0 < number < float("inf"):
-                raise self._mistake(f'"{value}" is no positive number for "{option.name}"', example)
+            whole = option.kind == "count"
+            if not 0 < number < float("inf") or (whole and number % 1):
+                noun = "whole number" if whole else "number"
+                raise self._mistake(f'"{value}" is no positive {noun} for "{option.name}"', example)
             self.parsed.values[option.key] = number
             return
         if option.kind == "pair" and not value.partition("=")[0] or option.kind == "pair" and "=" not in value:
@@ -223,19 +234,30 @@ class _Reading:
         self.parsed.values[option.key] = value
 
     def _arguments(self) -> None:
-        plain = list(self.plain)
-        for argument in self.command.arguments:
+        plain, arguments = list(self.plain), self.command.arguments
+        for index, argument in enumerate(arguments):
+            needed = sum(not later.optional for later in arguments[index + 1 :])
             if argument.many:
                 self.parsed.values[argument.name] = [word.text for word in plain]
                 taken, plain = plain, []
+            elif argument.optional and len(plain) <= needed:
+                continue
             else:
                 taken, plain = plain[:1], plain[1:]
                 if taken:
+                    self._choice(argument, taken[0])
                     self.parsed.values[argument.name] = taken[0].text
             if not taken and not argument.optional:
                 raise self._mistake(f"{argument.name} is missing: {argument.help}", self.command.example)
         if plain:
             raise self._mistake(f'"{plain[0].text}" is one argument too many', self.command.usage)
+
+    def _choice(self, argument: Argument, word: Word) -> None:
+        if argument.choices and word.text not in argument.choices:
+            near = nearest(word.text, argument.choices) or argument.choices[0]
+            expected = ", ".join(argument.choices)
+            message = f'"{word.text}" is no {argument.name}, expected one of {expected}'
+            raise self._mistake(message, f"%sandbox {self.command.name} {near}", word)
 
     def _unknown(self, name: str, word: Word) -> None:
         near = nearest(name, [option.name for option in self.command.options])

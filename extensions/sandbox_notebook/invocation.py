@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .config import Settings
 from .grammar import Mistake, Parsed
@@ -12,6 +13,9 @@ from .progress import Progress
 from .results import Shown
 from .session import Entry, Session
 from .widgets.views import Views
+
+Show = Callable[[Mapping[str, Any], Mapping[str, Any]], object]
+"""Takes representations (MIME type → value) and their metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,8 @@ class Front:
     terminal: bool = False
     views: Views | None = None
     """Live widgets, where there is a page to show them."""
+    show: Show | None = None
+    """Shows a bundle of representations as an output of its own, where that can be done."""
 
 
 @dataclass(frozen=True, slots=True)

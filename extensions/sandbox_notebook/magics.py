@@ -109,4 +109,6 @@ class SandboxMagics(Magics):
     def _front(self) -> Front:
         terminal = not hasattr(self.shell, "kernel") and sys.stdout.isatty()
         views = views_for(self.shell) if self.ui in ("auto", "widget") else None
-        return Front(sys.stdout, sys.stderr, terminal, views)
+        return Front(
+            sys.stdout, sys.stderr, terminal, views, lambda data, metadata: display(data, metadata=metadata, raw=True)
+        )

@@ -54,7 +54,8 @@ def suggest(line: str, source: Source, *, cell: bool = False) -> Suggestions:
         return _matching(fragment, current.text, names)
     if command.verbatim or place >= len(command.arguments):
         return Suggestions(fragment)
-    return _matching(fragment, current.text, source(command.arguments[place].offers, current.text, sandbox))
+    argument = command.arguments[place]
+    return _matching(fragment, current.text, [*argument.choices, *source(argument.offers, current.text, sandbox)])
 
 
 def _words(line: str) -> tuple[list[Word], Word]:

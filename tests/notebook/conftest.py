@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,3 +69,22 @@ def run(shell: InteractiveShell) -> Run:
         )
 
     return run_cell
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory on this side."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def started(run: Run, here: Path) -> Run:
+    assert run("%sandbox start").error is None
+    return run
+
+
+def failure(done: object) -> tuple[str, str]:
+    error = getattr(done, "error", None)
+    assert type(error).__name__ == "SandboxMagicError", done
+    return str(error), str(getattr(error, "hint", ""))

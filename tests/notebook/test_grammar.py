@@ -148,3 +148,21 @@ def test_no_line_does_more_than_be_read_or_refused(line: str) -> None:
         read(line)
     except Mistake as found:
         assert found.message and found.hint
+
+
+def test_what_must_be_there_is_taken_before_what_may_be() -> None:
+    assert (read("find x").text("name"), read("find x").text("path", "?")) == ("x", "?")
+    assert (read("find d x").text("path"), read("find d x").text("name")) == ("d", "x")
+
+
+def test_a_count_is_whole_and_may_stand_at_its_letter() -> None:
+    assert read("head f -n5").count("lines", 10) == read("head f -n 5").count("lines", 10) == 5
+    assert read("head f").count("lines", 10) == 10
+    for wrong in ("0", "-1", "1.5", "x", "inf"):
+        assert mistake(f"head f --lines={wrong}").message == f'"{wrong}" is no positive whole number for "--lines"'
+
+
+def test_an_argument_with_choices_takes_no_other() -> None:
+    found = mistake("policy dif a b")
+    assert found.message == '"dif" is no action, expected one of show, lint, diff'
+    assert found.hint == "%sandbox policy diff"

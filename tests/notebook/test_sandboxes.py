@@ -15,28 +15,8 @@ from sandbox_notebook.verbs import processes
 from sandbox_sdk import CommandResult, Files, Process, Receipt, Sandbox
 from sandbox_sdk.sandbox.local import IsolationWarning
 
-from .conftest import Run
+from .conftest import Run, failure
 from .test_extension import complete, strip
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory on this side."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def started(run: Run, here: Path) -> Run:
-    assert run("%sandbox start").error is None
-    return run
-
-
-def failure(done: object) -> tuple[str, str]:
-    error = getattr(done, "error", None)
-    assert type(error).__name__ == "SandboxMagicError", done
-    return str(error), str(getattr(error, "hint", ""))
-
 
 # start, list, use, stop
 

@@ -28,7 +28,7 @@ def source(offers: Offers, typed: str, sandbox: str) -> Iterable[str]:
 @pytest.mark.parametrize(
     ("line", "fragment", "words"),
     [
-        ("st", "st", ["start", "stop"]),
+        ("st", "st", ["start", "stop", "stdin"]),
         ("start --iso", "--iso", ["--isolation"]),
         ("start --isolation ", "", list(ISOLATIONS)),
         ("start --isolation=b", "b", ["bubblewrap"]),
@@ -56,6 +56,13 @@ def source(offers: Offers, typed: str, sandbox: str) -> Iterable[str]:
         ("kill ", "", ["1", "2"]),
         ("use ", "", ["local", "second"]),
         ("help ru", "ru", ["run"]),
+        ("policy ", "", ["show", "lint", "diff"]),
+        ("policy lint d", "d", ["data.csv"]),
+        ("find ", "", ["in/", "out/"]),
+        ("grep text o", "o", ["out/"]),
+        ("cat in/x o", "o", ["out/"]),
+        ("stdin ", "", ["1", "2"]),
+        ("code --pu", "--pu", ["--push", "--pull"]),
         ("config t", "t", ["tracebacks"]),
         ("nosuch ", "", []),
     ],
@@ -70,5 +77,5 @@ def test_at_first_every_subcommand_is_offered() -> None:
     assert list(suggest("", source).words) == list(commands())
 
 
-def test_a_cell_is_headed_by_run_alone() -> None:
-    assert list(suggest("", source, cell=True).words) == ["run"]
+def test_a_cell_is_headed_by_what_takes_a_body() -> None:
+    assert list(suggest("", source, cell=True).words) == ["edit", "run", "code", "stdin"]

@@ -30,10 +30,10 @@ def download(call: Invocation) -> Outcome:
     local = os.path.expanduser(os.path.join(into, "") if into else local or ".")
     target = os.path.normpath(os.path.join(local, name) if os.path.isdir(local) or local.endswith(os.sep) else local)
     asked = call.settings.confirm_overwrite and not call.parsed.flag("overwrite")
-    strangers = [path for path in _files(target) if not _ours(call.session, path)] if asked else []
+    strangers = [path for path in _files(target) if not ours(call.session, path)] if asked else []
     receipt = _aside(call, remote, target, strangers) if strangers else _fetch(call, remote, local)
     for path in _files(target):
-        call.session.downloaded[os.path.realpath(path)] = _state(path)
+        call.session.downloaded[os.path.realpath(path)] = state_of(path)
     return Outcome(receipt, Rows([receipt], Table([row(remote, target, receipt)])))
 
 
@@ -72,10 +72,10 @@ def _files(target: str) -> Iterator[str]:
         yield target
 
 
-def _ours(session: Session, path: str) -> bool:
-    return session.downloaded.get(os.path.realpath(path)) == _state(path)
+def ours(session: Session, path: str) -> bool:
+    return session.downloaded.get(os.path.realpath(path)) == state_of(path)
 
 
-def _state(path: str) -> tuple[int, int]:
+def state_of(path: str) -> tuple[int, int]:
     facts = os.lstat(path)
     return facts.st_size, facts.st_mtime_ns

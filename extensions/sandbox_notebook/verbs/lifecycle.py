@@ -66,6 +66,8 @@ def _options(call: Invocation) -> dict[str, Any]:
 
 
 def stop(call: Invocation) -> Outcome:
+    from ..connected import Connected
+
     if not call.parsed.flag("all"):
         entries = [call.named(call.parsed.text("name"))]
     elif call.session.entries:
@@ -77,7 +79,10 @@ def stop(call: Invocation) -> Outcome:
         call.session.forget(entry.name)
     names = ", ".join(f'"{entry.name}"' for entry in entries)
     current = call.session.current
-    facts = [("current now", current)] if current else []
+    facts = [
+        ("goes on", entry.sandbox.info()["directory"]) for entry in entries if isinstance(entry.sandbox, Connected)
+    ]
+    facts += [("current now", current)] if current else []
     return Outcome(None, Notice(f"{'sandbox' if len(entries) == 1 else 'sandboxes'} {names} stopped", *facts))
 
 

@@ -15,19 +15,41 @@ if TYPE_CHECKING:
     from sandbox_sdk import FileEntry
 
 
+DEEPEST = 100  # levels; nobody has more, and a server that is not asked goes only a few
+
+
 def ls(call: Invocation) -> Outcome:
     path = call.parsed.text("path", ".")
-    entries = call.entry().sandbox.files.list(path, recursive=call.parsed.flag("recursive"))
+    entries = _entries(call, path)
     prefix = "" if path == "." else path.rstrip("/") + "/"
     rows: list[Row] = []
     for entry in entries:
         name = entry.path.removeprefix("./").removeprefix(prefix)
-        shown: Row = [_named(entry, name), size(entry.size) if entry.kind == "file" else ""]
+        shown: Row = [named(entry, name), size(entry.size) if entry.kind == "file" else ""]
         rows.append([_mode(entry), *shown, moment(entry.modified)] if call.parsed.flag("long") else shown)
     headers = ("mode", "name", "size", "modified") if call.parsed.flag("long") else ("name", "size")
-    table = Table(rows, headers, frozenset({headers.index("size")}), notes=[_total(entries)])
+    table = Table(rows, headers, frozenset({headers.index("size")}), notes=[total(entries)])
     listing = Rows(entries, table)
     return Outcome(listing, listing)
+
+
+def _entries(call: Invocation, path: str) -> list[FileEntry]:
+    """What is in a directory; of a file, the file."""
+    from sandbox_sdk import FileEntry, NotFoundError
+
+    files = call.entry().sandbox.files
+    try:
+        return files.list(path, recursive=call.parsed.flag("recursive"), max_depth=DEEPEST)
+    except NotFoundError:
+        info = files.stat(path)
+        if info.is_dir:
+            raise
+        return [
+            FileEntry(
+                info.name, path, info.type, info.size, info.modified, info.permissions, info.owner,
+                "symlink" if info.is_symlink else info.type, info.link_target,
+            )
+        ]  # fmt: skip
 
 
 _KINDS = {"directory": stat.S_IFDIR, "symlink": stat.S_IFLNK, "fifo": stat.S_IFIFO, "socket": stat.S_IFSOCK}
@@ -40,7 +62,7 @@ def _mode(entry: FileEntry) -> str:
     return stat.filemode(_KINDS.get(entry.kind, stat.S_IFREG) | int(entry.mode, 8))
 
 
-def _named(entry: FileEntry, name: str) -> Cell:
+def named(entry: FileEntry, name: str) -> Cell:
     if entry.is_dir:
         return Cell(name + "/", "strong")
     if entry.link_target is not None:
@@ -48,7 +70,7 @@ def _named(entry: FileEntry, name: str) -> Cell:
     return Cell(name if entry.kind == "file" else f"{name} ({entry.kind})")
 
 
-def _total(entries: list[FileEntry]) -> str:
+def total(entries: list[FileEntry]) -> str:
     if not entries:
         return "nothing there"
     files = [entry for entry in entries if entry.kind == "file"]

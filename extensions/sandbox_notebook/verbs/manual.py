@@ -29,15 +29,20 @@ def summary() -> Table:
 
 
 def manual(command: Command) -> Table:
-    rows: list[Row] = [[Cell(argument.usage, "code"), argument.help] for argument in command.arguments]
+    rows: list[Row] = [
+        [Cell(argument.usage, "code"), argument.help + _choices(argument.choices)] for argument in command.arguments
+    ]
     for option in command.options:
         names = f"{option.short}, {option.usage}" if option.short else option.usage
-        choices = f" ({', '.join(option.choices)})" if option.choices else ""
         repeated = " (may be repeated)" if option.many else ""
-        rows.append([Cell(names, "code"), option.help + choices + repeated])
+        rows.append([Cell(names, "code"), option.help + _choices(option.choices) + repeated])
     head = f"%{'%' if command.cell else ''}sandbox {command.name}"
     notes = [note for note in (command.details, f"example: {command.example}") if note]
     return Table(rows, headline=Cell(f"{head}: {command.summary}"), notes=notes)
+
+
+def _choices(choices: tuple[str, ...]) -> str:
+    return f" ({', '.join(choices)})" if choices else ""
 
 
 def docstring() -> str:

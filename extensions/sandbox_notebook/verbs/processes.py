@@ -1,4 +1,4 @@
-"""``ps``, ``logs``, ``kill``: what runs in the background."""
+"""``ps``, ``logs``, ``attach``, ``stdin``, ``kill``: what runs in the background."""
 
 from __future__ import annotations
 
@@ -69,6 +69,24 @@ def attach(call: Invocation) -> Outcome:
         raise Mistake("this front end shows no widgets", "%sandbox logs -f follows it as text")
     call.front.views.process(process, title=f"{entry.number(key(process.info))} · {title(entry, process.info)}")
     return Outcome(process)
+
+
+def stdin(call: Invocation) -> Outcome:
+    entry = call.entry()
+    process = _wanted(call, entry, _all(entry))
+    text, eof = call.parsed.values.get("text"), call.parsed.flag("eof")
+    if text is not None and call.body is not None:
+        raise Mistake("the line and the body are both to be typed", "%sandbox stdin 1 yes")
+    if text is None and call.body is None and not eof:
+        raise Mistake("text is missing: the line to type", call.parsed.command.example)
+    typed = call.body if call.body is not None else f"{text}\n" if text is not None else ""
+    if typed:
+        process.stdin.write(typed)
+    if eof:
+        process.stdin.close()
+    name = f"{entry.number(key(process.info))} ({shortened(title(entry, process.info))})"
+    got = " and ".join([*(["it"] if typed else []), *(["the end of its input"] if eof else [])])
+    return Outcome(None, Notice(f"{name} got {got}"))
 
 
 def kill(call: Invocation) -> Outcome:

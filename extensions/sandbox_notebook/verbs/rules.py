@@ -1,4 +1,4 @@
-"""``caps`` and ``check``: what the policy allows, and why not the rest."""
+"""``caps``, ``check``, ``explain``: what the policy allows, and why not the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..results import Answer, Shown
 from ..text import size
 
 if TYPE_CHECKING:
-    from sandbox_sdk import Capabilities, Decision, EndpointInfo
+    from sandbox_sdk import Capabilities, EndpointInfo
 
 _REASONS = {
     "endpoint_disabled": "switched off",
@@ -23,10 +23,7 @@ _HOLDERS = {"api": "the server", "kernel": "the kernel"}
 
 
 def caps(call: Invocation) -> Outcome:
-    sandbox = call.entry().sandbox
-    # A fresh look each time, and no other call shall behave differently because of it.
-    found = sandbox.discover()
-    sandbox.forget_discovery()
+    found = fresh(call)
     endpoint = call.parsed.text("endpoint")
     return Outcome(found, Shown(_one(_known(found, endpoint)) if endpoint else _overview(found)))
 
@@ -40,6 +37,35 @@ def check(call: Invocation) -> Outcome:
         raise _unknown(decision.endpoint)
     answer = Answer(decision, decision.allowed, _decided(decision))
     return Outcome(answer, answer)
+
+
+def explain(call: Invocation) -> Outcome:
+    """`check`, and what else the rules say: who asks, what the endpoint needs, which paths it takes, who holds that."""
+    outcome = check(call)
+    found = fresh(call)
+    info = found.info(call.parsed.text("endpoint"))
+    if not isinstance(outcome.value, Answer) or info is None:
+        return outcome
+    decided = _decided(outcome.value.decision)
+    facts = [("identity", found.identity_id), ("its scopes", ", ".join(sorted(found.scopes)) or "none")]
+    facts += [("policy", f"{found.preset or 'custom'}, revision {found.revision}")]
+    facts += [("mode", "observe: what would be refused is only noted")] if found.mode == "observe" else []
+    known = {cell.text if isinstance(cell, Cell) else cell for cell, _ in decided.rows}
+    facts += [fact for fact in _facts(info) if fact[0] not in known]
+    answer = Answer(
+        outcome.value.decision,
+        outcome.value.allowed,
+        Table([*decided.rows, *pairs(facts)], headline=decided.headline),
+    )
+    return Outcome(answer, answer)
+
+
+def fresh(call: Invocation) -> Capabilities:
+    """A fresh look each time, and no other call shall behave differently because of it."""
+    sandbox = call.entry().sandbox
+    found = sandbox.discover()
+    sandbox.forget_discovery()
+    return found
 
 
 def _known(found: Capabilities, endpoint: str) -> EndpointInfo:
@@ -78,6 +104,10 @@ def _one(info: EndpointInfo) -> Table:
         head = Cell(f"{info.id} is allowed", "good")
     else:
         head = Cell(f"{info.id} is denied: {_REASONS.get(info.reason or '', info.reason or '')}", "bad")
+    return Table(pairs(_facts(info)), headline=head)
+
+
+def _facts(info: EndpointInfo) -> list[tuple[str, str]]:
     facts: list[tuple[str, str]] = [("what it does", info.summary), ("group", info.group)]
     facts += [("rule", info.rule)] if info.rule else []
     facts += [("scopes", ", ".join(info.scopes))] if info.scopes else []
@@ -88,7 +118,7 @@ def _one(info: EndpointInfo) -> Table:
         facts += [(f"{part} is enforced by", _HOLDERS[level]) for part, level in info.paths.enforcement.items()]
     facts += [(_worded(name), _amount(name, value)) for name, value in {**info.defaults, **info.limits}.items()]
     facts += [(_worded(name), str(value)) for name, value in info.params.items()]
-    return Table(pairs(facts), headline=head)
+    return facts
 
 
 def _worded(name: str) -> str:
@@ -99,7 +129,7 @@ def _amount(name: str, value: object) -> str:
     return size(value) if name.endswith("_bytes") and isinstance(value, int) else str(value)
 
 
-def _decided(decision: Decision) -> Table:
+def _decided(decision: Any) -> Table:
     what = decision.endpoint + (f' of "{decision.path}"' if decision.path else "")
     if decision.allowed:
         return Table(headline=Cell(f"allowed: {what}", "good"))

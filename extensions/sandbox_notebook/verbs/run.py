@@ -47,6 +47,8 @@ def run(call: Invocation) -> Outcome:
     entry = call.entry()
     for name, content in files.items():
         entry.sandbox.files.write(posixpath.join(call.parsed.text("cwd"), name), content)
+    if call.parsed.flag("stdin") and not (call.parsed.flag("bg") and call.parsed.rest):
+        raise Mistake("--stdin goes with --bg and a command", "%sandbox run --bg --stdin python3 -i")
     if call.parsed.flag("bg"):
         return _background(call, entry, work, variable)
     result = _foreground(call, entry, work)
@@ -121,22 +123,24 @@ def _foreground(call: Invocation, entry: Entry, work: Work) -> CommandResult:
 
 
 def _background(call: Invocation, entry: Entry, work: Work, variable: str) -> Outcome:
+    more = call.parsed.flag("stdin")
     process = entry.sandbox.process.start(
         work.command,
         cwd=call.parsed.text("cwd") or None,
         env=call.parsed.pairs("env") or None,
-        stdin=work.stdin is not None,
+        stdin=work.stdin is not None or more,
     )
     if work.stdin is not None:
         process.stdin.write(work.stdin)
-        process.stdin.close()
+        if not more:
+            process.stdin.close()
     number = entry.number(key(process.info))
     if work.stdin is not None:
         entry.titles[key(process.info)] = work.title
     if variable:
         call.namespace[variable] = process
     if call.front.views is not None:
-        call.front.views.process(process, title=f"{number} · {work.title}")
+        call.front.views.process(process, title=f"{number} · {work.title}", takes_input=more)
         return Outcome(process)
     message = f"{work.title} runs in the background as {number}"
     return Outcome(

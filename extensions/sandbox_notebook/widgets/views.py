@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sandbox_sdk import Process, Sandbox
 
+    from .files import FileBrowser
     from .upload import UploadPicker
 
 
@@ -27,6 +28,22 @@ class Views:
         picker = UploadPicker(sandbox, to=to)
         display(picker)
         return picker
+
+    def browse(self, sandbox: Sandbox, path: str = ".") -> FileBrowser:
+        from IPython.display import display
+
+        from .files import FileBrowser
+
+        browser = FileBrowser(sandbox, path)
+        display(browser)
+        return browser
+
+    def terminal(self, sandbox: Sandbox) -> None:
+        from IPython.display import display
+
+        from .terminal import TerminalPane
+
+        display(TerminalPane(sandbox))
 
 
 def views_for(shell: Any) -> Views | None:

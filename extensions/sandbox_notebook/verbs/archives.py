@@ -1,0 +1,70 @@
+"""``archive`` and ``unpack``: many files as one."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from typing import TYPE_CHECKING
+
+from ..args import quote
+from ..grammar import Mistake
+from ..invocation import Invocation, Outcome
+from ..render import Table
+from ..results import Notice, Rows
+from ..text import count, size
+from .download import ours, state_of
+from .transfers import row
+
+if TYPE_CHECKING:
+    from sandbox_sdk import ArchiveFormat
+
+_ENDINGS: dict[str, ArchiveFormat] = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar.gz", ".tgz": "tar.gz"}
+
+
+def archive(call: Invocation) -> Outcome:
+    paths, local = call.parsed.many("path"), os.path.expanduser(call.parsed.text("to"))
+    kind = _format(call.parsed.text("format"), local)
+    name = posixpath.basename(posixpath.normpath(paths[0])).strip(".") or "sandbox"
+    if not local or os.path.isdir(local):
+        local = os.path.join(local, f"{name}.{kind}")
+    asked = call.settings.confirm_overwrite and not call.parsed.flag("overwrite")
+    if asked and os.path.lexists(local) and not ours(call.session, local):
+        raise Mistake(f'"{local}" is here already', "%sandbox archive --overwrite … replaces it")
+    progress = call.progress(f"packing {name}")
+    try:
+        receipt = call.entry().sandbox.files.archive(paths, local, format=kind, progress=progress)
+    finally:
+        progress.close()
+    call.session.downloaded[os.path.realpath(local)] = state_of(local)
+    return Outcome(receipt, Rows([receipt], Table([row(", ".join(paths), local, receipt)])))
+
+
+def unpack(call: Invocation) -> Outcome:
+    local = os.path.expanduser(call.parsed.text("file"))
+    overwrite = call.parsed.flag("overwrite") or not call.settings.confirm_overwrite
+    progress = call.progress(f"unpacking {os.path.basename(local)}")
+    entry = call.entry()
+    from sandbox_sdk import ConflictError
+
+    try:
+        unpacked = entry.sandbox.files.unpack(
+            local, call.parsed.text("to") or ".", overwrite=overwrite, progress=progress
+        )
+    except ConflictError as error:
+        if error.code != "file_exists":
+            raise
+        raise Mistake(error.message.partition(";")[0], "%sandbox unpack --overwrite … replaces it") from error
+    finally:
+        progress.close()
+    what = f"{count(unpacked.files, 'file')}, {size(unpacked.bytes)}"
+    return Outcome(unpacked, Notice(f"{local}  →  {entry.relative(unpacked.path)}/  {what}"))
+
+
+def _format(asked: str, local: str) -> ArchiveFormat:
+    told: ArchiveFormat | None = next((kind for end, kind in _ENDINGS.items() if local.endswith(end)), None)
+    wanted: ArchiveFormat | None = next((kind for kind in _ENDINGS.values() if kind == asked), None)
+    if told and wanted and told != wanted:
+        raise Mistake(
+            f'"{local}" is no name for a {wanted} archive', f"%sandbox archive … --to {quote('FILE.' + wanted)}"
+        )
+    return wanted or told or "tar.gz"

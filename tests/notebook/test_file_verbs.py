@@ -1,0 +1,208 @@
+"""The magics that read, search and change files, on real sandboxes of this machine."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from sandbox_sdk import EditResult, FileChange, SearchHit
+
+from .conftest import Run, failure
+
+FILES = (
+    "mkdir -p d/e/f/g/h; printf 'one\\ntwo Error\\nthree\\n' > d/a.txt\n"
+    "printf x > d/e/f/g/h/deep.txt; printf '\\0' > bin"
+)
+
+
+@pytest.fixture
+def filled(started: Run) -> Run:
+    assert started(f"%%sandbox run --lang sh\n{FILES}").error is None
+    return started
+
+
+# tree, ls of a file
+
+
+def test_a_tree_is_drawn_to_its_deepest_leaf(filled: Run) -> None:
+    drawn = filled("%sandbox tree").text.splitlines()
+    assert drawn[:5] == [".", "├── bin", "└── d/", "    ├── a.txt", "    └── e/"]
+    assert drawn[-2:] == ["                    └── deep.txt", "3 files, 5 directories, 22 B"]
+    assert filled("%sandbox tree -L 1").text.splitlines() == [".", "├── bin", "└── d/", "1 file, 1 directory, 1 B"]
+    assert [entry.name for entry in filled("x = %sandbox tree d -L1\nx").result] == ["a.txt", "e"]
+
+
+def test_ls_of_a_file_shows_that_file(filled: Run) -> None:
+    assert filled("%sandbox ls d/a.txt").text.splitlines()[1].split() == ["d/a.txt", "20", "B"]
+    assert failure(filled("%sandbox ls nosuch"))[1] == "%sandbox ls shows what is there"
+
+
+# cat, head
+
+
+def test_text_is_shown_as_it_is_and_returned(filled: Run) -> None:
+    done = filled("text = %sandbox cat d/a.txt d/a.txt\ntext")
+    assert done.result == "one\ntwo Error\nthree\n" * 2
+    assert done.stdout.startswith(done.result)
+
+
+@pytest.mark.parametrize("verb", ["cat", "head"])
+def test_what_is_no_text_is_to_be_downloaded(filled: Run, verb: str) -> None:
+    assert failure(filled(f"%sandbox {verb} bin")) == ('"bin" is no text', "%sandbox download bin brings it here")
+
+
+def test_the_beginning_of_a_huge_file_is_read_without_the_rest(started: Run) -> None:
+    started("%%sandbox run --lang sh\nseq 5 > 'my huge'; truncate -s 3G 'my huge'")
+    assert started("%sandbox head -n 3 'my huge'").stdout == "1\n2\n3\n"
+    message, hint = failure(started("%sandbox cat 'my huge'"))
+    assert message == '"my huge" is too large to be shown whole'
+    assert hint.startswith("%sandbox head 'my huge' shows its beginning")
+
+
+def test_head_takes_as_many_pieces_as_its_lines_need(started: Run) -> None:
+    started(
+        "%%sandbox run\nopen('long', 'w').writelines('é' * 70_000 + '\\n' for _ in range(4))\n"
+        "open('short', 'w').write('a\\nb')"
+    )
+    assert started("%sandbox head long -n 3").stdout == ("é" * 70_000 + "\n") * 3
+    assert started("%sandbox head short").stdout == "a\nb"
+
+
+# find, grep
+
+
+def test_files_are_found_by_name_however_deep(filled: Run) -> None:
+    assert filled("%sandbox find '*.txt'").text.splitlines() == ["d/a.txt", "d/e/f/g/h/deep.txt", "2 files"]
+    assert filled("%sandbox find d/e '*.txt'").text.splitlines() == ["d/e/f/g/h/deep.txt", "1 file"]
+    assert filled("%sandbox find *.py").text == "nothing found"
+    assert filled("%sandbox find '*.txt' --most 1").text.splitlines()[1:] == [
+        "1 file",
+        "there is more: --most 5 shows it",
+    ]
+
+
+def test_lines_are_found_with_their_place_and_the_hit_is_marked(filled: Run) -> None:
+    done = filled("%sandbox grep -i error")
+    assert done.text.splitlines() == ["d/a.txt:2  two Error", "1 line in 1 file", "left out: 1 no text"]
+    assert ">Error</mark>" in done.outputs[0]["text/html"]
+    assert filled("%sandbox grep error").text.splitlines()[0] == "nothing found"
+    assert filled("%sandbox grep Error d/a.txt").text.splitlines()[0] == "d/a.txt:2  two Error"
+    around = filled("%sandbox grep Error -C 1 --name '*.txt'").text.splitlines()
+    assert around[:3] == ["d/a.txt-1  one", "d/a.txt:2  two Error", "d/a.txt-3  three"]
+    (hit,) = filled("hits = %sandbox grep -E 'E.+r$'\nhits").result
+    assert isinstance(hit, SearchHit) and (hit.line, hit.column) == (2, 5)
+
+
+# edit
+
+
+def test_an_edit_shows_what_went_and_what_came(filled: Run) -> None:
+    done = filled("%sandbox edit d/a.txt --old two --new 2")
+    assert done.text.splitlines()[0] == "✓ d/a.txt: 1 line added, 1 removed"
+    assert "  -two Error" in done.text.splitlines() and "  +2 Error" in done.text.splitlines()
+    assert "rgba(46,160,67" in done.outputs[0]["text/html"]
+    done = filled("r = %sandbox edit d/a.txt --old e --new E --all --dry-run\nr")
+    assert isinstance(done.result, EditResult) and done.result.dry_run and done.result.replacements == (3,)
+    assert filled("%sandbox cat d/a.txt").stdout == "one\n2 Error\nthree\n"
+
+
+def test_a_cell_is_the_new_text_of_lines(filled: Run) -> None:
+    assert filled("%%sandbox edit d/a.txt --lines 2:3\nzwei\n  drei\nvier").error is None
+    assert filled("%sandbox cat d/a.txt").stdout == "one\nzwei\n  drei\nvier\n"
+    filled("%sandbox edit d/a.txt --lines 2:1 --new between")
+    assert filled("%sandbox cat d/a.txt").stdout == "one\nbetween\nzwei\n  drei\nvier\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("--old nope --new x", 'the old text is not in "d/a.txt"', "%sandbox cat d/a.txt shows it"),
+        ("--old e --new x", 'the old text stands in "d/a.txt" in 3 places, in lines 1, 3', "--all replaces"),
+        ("--lines 9 --new x", 'the lines are not in "d/a.txt"', "%sandbox cat d/a.txt"),
+        ("--lines x --new y", '"x" names no lines', "--lines 3:5"),
+        ("--new y", "give the old text, or the lines", "--old DEBUG=1"),
+        ("--old x", "give the new text by --new, or as the body of a cell", "%%sandbox edit"),
+    ],
+)
+def test_an_edit_that_cannot_be_made_says_why(filled: Run, line: str, message: str, hint: str) -> None:
+    found, told = failure(filled(f"%sandbox edit d/a.txt {line}"))
+    assert found.startswith(message) and hint in told
+
+
+# rm, mv, mkdir
+
+
+def test_directories_are_removed_only_when_that_is_said(filled: Run) -> None:
+    assert failure(filled("%sandbox rm bin d")) == (
+        '"d" is a directory',
+        "%sandbox rm -r d removes it and all that is in it",
+    )
+    filled("%%sandbox run --lang sh\nln -s d link")
+    assert filled("%sandbox rm link bin").text == "✓ removed link, bin"
+    assert filled("%sandbox rm -r d").error is None
+    assert filled("%sandbox ls").text == "nothing there"
+    assert "nosuch" in failure(filled("%sandbox rm nosuch"))[0]
+
+
+def test_files_move_and_directories_are_made(filled: Run) -> None:
+    assert filled("%sandbox mkdir new/place").text == "✓ new/place/ is there"
+    assert filled("%sandbox mv d/a.txt new/place").text == "✓ d/a.txt  →  new/place/a.txt"
+    assert filled("%sandbox mv new/place/a.txt b.txt").text == "✓ new/place/a.txt  →  b.txt"
+    assert filled("%sandbox cat b.txt").stdout.startswith("one\n")
+
+
+# archive, unpack
+
+
+def test_an_archive_comes_back_and_goes_in_again(filled: Run, here: Path) -> None:
+    assert filled("%sandbox archive d --to all.zip").text.startswith("✓ d  →  all.zip  ")
+    assert "d/a.txt" in zipfile.ZipFile(here / "all.zip").namelist()
+    assert filled("%sandbox archive d").text.startswith("✓ d  →  ./d.tar.gz  ") or (here / "d.tar.gz").exists()
+    assert filled("%sandbox unpack all.zip --to copy").text.startswith("✓ all.zip  →  copy/  2 files, 21 B")
+    assert filled("%sandbox cat copy/d/a.txt").stdout.startswith("one\n")
+    message, hint = failure(filled("%sandbox unpack all.zip --to copy"))
+    assert "is in the way" in message and hint == "%sandbox unpack --overwrite … replaces it"
+    assert filled("%sandbox unpack all.zip --to copy --overwrite").error is None
+
+
+def test_an_archive_replaces_only_our_own(filled: Run, here: Path) -> None:
+    (here / "all.zip").write_text("theirs")
+    assert failure(filled("%sandbox archive d --to all.zip"))[0] == '"all.zip" is here already'
+    assert filled("%sandbox archive d --to all.zip --overwrite").error is None
+    assert filled("%sandbox archive d --to all.zip").error is None
+    assert failure(filled("%sandbox archive d --to x.zip --format tar"))[0] == '"x.zip" is no name for a tar archive'
+
+
+# watch, browse, term
+
+
+def test_changes_are_told_while_they_happen(started: Run, shell: InteractiveShell) -> None:
+    started("sb = %sandbox use local")
+    files = shell.user_ns["sb"].files
+    stop = threading.Event()
+
+    def change() -> None:
+        number = 0
+        while not stop.wait(0.05):
+            files.write(f"in/{(number := number + 1)}.txt", "x")
+
+    thread = threading.Thread(target=change)
+    started("%sandbox mkdir in")
+    thread.start()
+    try:
+        done = started("seen = %sandbox watch -R --timeout 1.5\nseen")
+    finally:
+        stop.set()
+        thread.join()
+    assert done.stdout.splitlines()[0] == "watching ."
+    assert any(line.startswith("created    in/") and line.endswith(".txt") for line in done.stdout.splitlines())
+    assert all(isinstance(change, FileChange) for change in done.result)
+
+
+def test_where_there_is_no_page_a_tree_stands_for_the_browser(filled: Run) -> None:
+    assert filled("%sandbox browse d").text.splitlines()[0] == "d"
+    assert failure(filled("%sandbox term"))[1].startswith("nbsandbox term")

@@ -1,0 +1,138 @@
+"""The magics that tell about policies and audit logs, and connections to servers that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.server import ServerProcess, running_server
+
+from .conftest import Run, failure
+
+TOKEN = "a-token-that-must-not-be-shown"
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with running_server(tmp_path_factory.mktemp("server")) as process:
+        yield process
+
+
+@pytest.fixture
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    known = {"ABX_SERVER_TOKEN": TOKEN}
+    with running_server(tmp_path_factory.mktemp("guarded"), environ=known, allow_anonymous=False) as process:
+        yield process
+
+
+def test_explain_says_who_asks_and_which_rules_there_are(started: Run) -> None:
+    done = started("answer = %sandbox explain files_delete /etc/passwd\nbool(answer), answer.decision.code")
+    assert done.result == (False, "path_not_allowed")
+    text = started("%sandbox explain files_delete x --op delete").text
+    assert text.splitlines()[0] == '✓ allowed: files_delete of "x"'
+    for fact in (
+        "identity              server",
+        "scopes                files:delete",
+        "allow is enforced by  the server",
+    ):
+        assert fact in text
+    assert failure(started("%sandbox explain files_delte"))[1] == "did you mean files_delete?"
+
+
+def test_the_policy_in_force_is_shown_as_the_caller_sees_it(run: Run, here: Path) -> None:
+    run("%sandbox start --policy read-only")
+    text = run("%sandbox policy").text
+    assert text.splitlines()[0] == 'the policy of sandbox "local", as you see it'
+    facts = dict(line.split(None, 1) for line in text.splitlines()[1:] if line.startswith("  "))
+    assert facts["policy"] == "read-only" and facts["dev_tools"] == "off" and facts["core"] == "all"
+    assert run("document = %sandbox policy show\ndocument['policy']['preset']").result == "read-only"
+
+
+def test_policy_files_are_judged_and_compared(run: Run, here: Path) -> None:
+    (here / "mine.json").write_text('{"preset": "workspace", "groups": {"dev_tools": false}}')
+    done = run("found = %sandbox policy lint mine.json\n[one.code for one in found]")
+    assert "L1" in done.result
+    lines = run("%sandbox policy diff workspace mine.json").text.splitlines()
+    assert "  code_run                   on         off" in lines
+    assert run("%sandbox policy diff workspace workspace").text.splitlines()[-1] == "both mean the same"
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("lint", "which policy?", "%sandbox policy lint policy.json"),
+        ("lint nosuch.json", '"nosuch.json" is no policy: ', "a preset (workspace"),
+        ("lint bad.json", '"bad.json" is no policy: ', "a preset (workspace"),
+        ("diff locked", "diff compares two policies", "%sandbox policy diff"),
+        ("show x.json", "show asks the sandbox", "%sandbox policy lint x.json"),
+        ("shw", '"shw" is no action, expected one of show, lint, diff', "%sandbox policy show"),
+    ],
+)
+def test_what_is_no_policy_is_refused(run: Run, here: Path, line: str, message: str, hint: str) -> None:
+    (here / "bad.json").write_text('{"presett": "locked"}')
+    found, told = failure(run(f"%sandbox policy {line}"))
+    assert found.startswith(message) and hint in told
+
+
+def test_what_was_refused_is_in_the_audit_log(started: Run) -> None:
+    started("%sandbox download /etc/passwd")
+    started("%sandbox download /etc/shadow x")
+    done = started("log = %sandbox audit --denied -n 1\nlog[0]['endpoint'], log[0]['code'], len(log)")
+    assert done.result == ("files_download_stream", "path_not_allowed", 1)
+    started("%sandbox config ui html")
+    lines = [line.split() for line in started("%sandbox audit").text.splitlines()]
+    assert lines[0] == ["decision", "endpoint", "what", "code", "identity"]
+    assert [line[:3] for line in lines[1:]] == [["✗", "denied", "files_download_stream"]] * 2
+
+
+def test_a_server_that_is_there_is_used_like_a_sandbox(
+    run: Run, here: Path, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = run(f"%sandbox connect {server.url}")
+    assert done.text.splitlines()[0] == f'✓ "server" is {server.url}'
+    assert run("%sandbox run echo hi").stdout == "hi\n"
+    assert "server" in run("%sandbox list").text and run("%sandbox info -l").error is None
+    assert failure(run("%sandbox audit"))[0] == 'the log of "server" is not on this machine'
+    assert run(f"%sandbox connect {server.url} --name server").error is None
+    assert f"goes on  {server.url}" in run("%sandbox stop server").text
+    assert failure(run("%sandbox ls"))[0] == "no sandbox is running in this kernel"
+
+
+def test_the_token_comes_from_the_environment_and_is_shown_nowhere(
+    run: Run, here: Path, guarded: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", TOKEN)
+    assert failure(run(f"%sandbox connect {guarded.url} --token-env NOT_SET")) == (
+        'the environment has no variable "NOT_SET"',
+        "set NOT_SET before this kernel starts",
+    )
+    done = run(f"sb = %sandbox connect {guarded.url} --token-env MY_TOKEN\nsb, sb.info(), sb.server")
+    assert done.error is None and TOKEN not in repr(done)
+    assert "TOKEN" not in run("%sandbox list").text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "give a URL, or a socket by --uds"),
+        ("http://x --uds y", "give a URL, or a socket by --uds"),
+        ("localhost:1", '"localhost:1" is no URL of a server'),
+        ("http://me:secret@x", "a URL with a password in it is kept in the notebook"),
+        ("http://127.0.0.1:1", "no server answers at http://127.0.0.1:1"),
+        ("--uds /nosuch", "no server answers at unix:/nosuch"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_refused(run: Run, line: str, message: str) -> None:
+    assert failure(run(f"%sandbox connect {line}"))[0].startswith(message)
+
+
+def test_text_is_typed_into_a_process_that_listens(started: Run) -> None:
+    started("%sandbox run --bg --stdin cat")
+    assert started("%sandbox stdin 1 'hello there'").text == "✓ 1 (cat) got it"
+    started("%%sandbox stdin 1 --eof\nmore\n")
+    started("sb = %sandbox use local\nsb.process.attach(sb.process.list(finished=True)[0].id).wait(10)")
+    assert started("%sandbox logs 1").stdout == "hello there\nmore\n"
+    assert failure(started("%sandbox stdin 1"))[0] == "text is missing: the line to type"
+    assert failure(started("%sandbox run --stdin cat"))[0] == "--stdin goes with --bg and a command"
