@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         StreamInterruptedError,
         TransferError,
     )
+    from ._listings import FileList, ProcessList
     from ._models import (
         CommandResult,
         Decision,
@@ -121,6 +122,7 @@ _MODULES = (
         "_errors",
         "sandbox.errors",
         "_models",
+        "_listings",
         "_reports",
         "_archive_calls",
         "_browser_calls",
@@ -185,6 +187,7 @@ __all__ = [
     "FileChange",
     "FileEntry",
     "FileInfo",
+    "FileList",
     "FileOutcome",
     "FilePolicyDeniedError",
     "FileWatch",
@@ -209,6 +212,7 @@ __all__ = [
     "PolicyDeniedError",
     "Process",
     "ProcessInfo",
+    "ProcessList",
     "Processes",
     "RateLimitedError",
     "Receipt",

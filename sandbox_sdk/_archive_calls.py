@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from . import _wire as wire
 from ._call import Call, call
 from ._calls import content_of
+from ._display.shown import Shown
 from ._public import public
 from ._wire import Json
 
@@ -23,7 +24,7 @@ MEDIA_TYPES: dict[ArchiveFormat, str] = {
 
 @public
 @dataclass(frozen=True)
-class Unpacked:
+class Unpacked(Shown):
     """What an archive has become: a directory of the sandbox, and what was written below it."""
 
     path: str

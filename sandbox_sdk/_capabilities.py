@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _wire as wire
 from ._calls import API_VERSION
+from ._display.shown import Shown
 from ._errors import EndpointNotAvailableError, PayloadTooLargeError, PolicyDeniedError
 from ._public import public
 from ._refusals import protocol_error
@@ -43,7 +44,7 @@ class PathsInfo:
 
 @public
 @dataclass(frozen=True)
-class EndpointInfo:
+class EndpointInfo(Shown):
     """What the policy says to this identity about one endpoint."""
 
     id: str
@@ -83,7 +84,7 @@ class EndpointInfo:
         )
 
 
-class Snapshot:
+class Snapshot(Shown):
     """One answer of `GET /capabilities`."""
 
     def __init__(self, document: Json) -> None:

@@ -27,6 +27,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._display.shown import Shown
 from ._public import public
 from ._tracebacks import short
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @public
-class SandboxError(Exception):
+class SandboxError(Shown, Exception):
     """Base of every error this package raises on purpose."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:

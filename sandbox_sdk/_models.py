@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from . import _wire as wire
+from ._display.shown import Shown
 from ._errors import CommandFailedError, SandboxError
 from ._public import public
 from ._wire import Json
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @public
 @dataclass(frozen=True)
-class Receipt:
+class Receipt(Shown):
     """The facts of a finished transfer. Of a directory: the totals, and one outcome per file.
 
     ``mode`` is octal text, ``sha256`` hexadecimal and there when it was asked for, ``etag`` the version, for
@@ -51,7 +52,7 @@ class Receipt:
 
 @public
 @dataclass(frozen=True)
-class FileOutcome:
+class FileOutcome(Shown):
     """What became of one file of a directory transfer: a receipt, an error, or a reason why it was left out."""
 
     source: str
@@ -67,7 +68,7 @@ class FileOutcome:
 
 @public
 @dataclass(frozen=True)
-class FileEntry:
+class FileEntry(Shown):
     """One entry of a directory listing; ``path`` begins with the path that was listed, ``size`` is in bytes."""
 
     name: str
@@ -102,7 +103,7 @@ class FileEntry:
 
 @public
 @dataclass(frozen=True)
-class FileInfo:
+class FileInfo(Shown):
     """Facts about one path that exists. ``size`` is in bytes, ``permissions`` octal text."""
 
     name: str
@@ -142,7 +143,7 @@ class FileInfo:
 
 @public
 @dataclass(frozen=True, repr=False)
-class CommandResult:
+class CommandResult(Shown):
     """A command that has ended. ``exit_code`` is negative when a signal ended it, and ``signal`` names which."""
 
     exit_code: int
@@ -246,7 +247,7 @@ class OutputPart:
 
 @public
 @dataclass(frozen=True)
-class ProcessInfo:
+class ProcessInfo(Shown):
     """A background process. ``exit_code`` is None while it runs."""
 
     pid: int
@@ -278,7 +279,7 @@ class ProcessInfo:
 
 @public
 @dataclass(frozen=True)
-class Decision:
+class Decision(Shown):
     """What the policy would say to a call, without making it."""
 
     endpoint: str

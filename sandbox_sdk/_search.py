@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from . import _wire as wire
 from ._call import Call, call
+from ._display.shown import Listing, Shown
 from ._public import public
 from ._wire import Json
 
@@ -16,7 +17,7 @@ _SECONDS = 10.0
 
 @public
 @dataclass(frozen=True)
-class SearchHit:
+class SearchHit(Shown):
     """One file that a search has found, or one line of it.
 
     ``line`` and ``column`` count from 1; None when only names were searched. ``text`` is the line, or the part of a
@@ -51,7 +52,7 @@ class SearchHit:
 
 
 @public
-class SearchResult(list[SearchHit]):
+class SearchResult(Listing[SearchHit]):
     """The hits of a search, as a list that also says how complete it is.
 
     ``truncated``: there are more hits than were asked for. ``timed_out``: the server's time was up before it had

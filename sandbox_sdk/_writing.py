@@ -6,13 +6,14 @@ import hashlib
 from dataclasses import dataclass, field
 
 from . import _wire as wire
+from ._display.shown import Shown
 from ._public import public
 from ._wire import Json
 
 
 @public
 @dataclass(frozen=True)
-class EditResult:
+class EditResult(Shown):
     """What a list of edits made of a file, or would make of it (``dry_run``).
 
     ``bytes``, ``sha256`` and ``diff`` are those of the edited text, ``etag`` is the version of the file as it is now,

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from .._code_models import ContextInfo
     from .._code_models import Execution
     from .._code_models import Result
+    from .._listings import FileList
+    from .._listings import ProcessList
     from .._models import CommandResult
     from .._models import Decision
-    from .._models import FileEntry
     from .._models import FileInfo
     from .._models import OutputPart
     from .._models import ProcessInfo
@@ -442,7 +443,7 @@ class AsyncFilesTwins:
         recursive: bool = False,
         max_entries: int | None = None,
         max_depth: int | None = None,
-    ) -> builtins.list[FileEntry]:
+    ) -> FileList:
         """The entries of a directory, sorted by path: all of them unless `max_entries` says otherwise."""
         return self._twin.list(
             path,
@@ -897,7 +898,7 @@ class AsyncProcessesTwins:
         self,
         *,
         finished: bool = False,
-    ) -> builtins.list[ProcessInfo]:
+    ) -> ProcessList:
         """The background processes of this identity; with `finished` also those that have ended."""
         return self._twin.list(
             finished=finished,

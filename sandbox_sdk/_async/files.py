@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Any
@@ -11,7 +10,8 @@ from .. import _calls as calls
 from .._acompat import acallback, apieces, arun_blocking
 from .._archive_calls import ArchiveFormat, Unpacked
 from .._errors import EndpointNotAvailableError, NotFoundError, NotTextError
-from .._models import FileEntry, FileInfo, Receipt
+from .._listings import FileList
+from .._models import FileInfo, Receipt
 from .._public import public
 from .._search import SearchResult, search
 from .._sync.files import Files  # async only
@@ -42,13 +42,13 @@ class AsyncFiles(AsyncFilesTwins, AsyncFileChanges):
 
     async def list(
         self, path: str = ".", *, recursive: bool = False, max_entries: int | None = None, max_depth: int | None = None
-    ) -> builtins.list[FileEntry]:
+    ) -> FileList:
         """The entries of a directory, sorted by path: all of them unless `max_entries` says otherwise.
 
         `recursive` goes into directories, `max_depth` levels deep (as deep as the server goes when nobody says).
         Raises `NotFoundError` where there is no directory, `FilePolicyDeniedError` where the policy forbids it.
         """
-        entries: builtins.list[FileEntry] = []
+        entries = FileList()
         cursor: str | None = None
         while True:
             left = None if max_entries is None else max_entries - len(entries)

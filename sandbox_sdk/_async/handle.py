@@ -9,6 +9,8 @@ from typing import Literal
 from .. import _calls as calls
 from .. import _wire as wire
 from .._acompat import asleep
+from .._display.shown import Shown
+from .._display.table import Table
 from .._errors import CommandTimeoutError, ServerAPIError
 from .._models import OutputPart, ProcessInfo
 from .._output import Course, FramedCourse, Kept
@@ -48,7 +50,7 @@ class AsyncStdin(AsyncStdinTwins):
 
 
 @public
-class AsyncProcess(AsyncProcessTwins):
+class AsyncProcess(AsyncProcessTwins, Shown):
     """A background process. Iterate it for its output; breaking off and iterating again goes on where it stopped."""
 
     def __init__(self, connection: AsyncConnection, info: ProcessInfo) -> None:
@@ -165,6 +167,9 @@ class AsyncProcess(AsyncProcessTwins):
     async def interrupt(self) -> None:
         """What Ctrl-C in a terminal would do (SIGINT)."""
         await self.send_signal(signals.SIGINT)
+
+    def _table(self) -> Table:
+        return self._info._table()
 
     def __repr__(self) -> str:
         state = "running" if self._info.running else f"exited with {self._info.exit_code}"

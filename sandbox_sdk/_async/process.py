@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Mapping, Sequence
 
 from .. import _calls as calls
 from .._call import Call, command_line
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, PayloadTooLargeError, ServerAPIError
+from .._listings import ProcessList
 from .._models import CommandResult, ProcessInfo
 from .._output import KEEP, Course, Kept
 from .._public import public
@@ -148,9 +148,10 @@ class AsyncProcesses(AsyncProcessesTwins):
         course = Course.at({"stdout": stdout_from, "stderr": stderr_from})
         return AsyncFollowedOutput(self._connection, pid, course)
 
-    async def list(self, *, finished: bool = False) -> builtins.list[ProcessInfo]:
+    async def list(self, *, finished: bool = False) -> ProcessList:
         """The background processes of this identity; with `finished` also those that have ended."""
-        return await self._connection.send(calls.processes(finished))
+        found = await self._connection.send(calls.processes(finished))
+        return ProcessList(found)
 
 
 def _judge_end(course: Course, result: CommandResult) -> None:

@@ -318,6 +318,9 @@ class AsyncSandbox(AsyncSandboxTwins):
         rows = ((html.escape(key), html.escape(value)) for key, value in facts.items())
         return "".join(["<table>", *(f"<tr><th {left}>{a}</th><td {left}>{b}</td></tr>" for a, b in rows), "</table>"])
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
     def _facts(self) -> dict[str, str]:
         """The same text for the same sandbox, on every machine and in every run."""
         if not self.running:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from .text import columns, printable, wrapped
 
-Tone = Literal["", "good", "bad", "dim", "strong", "code", "added", "removed"]
+Tone = Literal["", "good", "bad", "dim", "strong", "code", "added", "removed", "block"]
 
 SIGNS: dict[Tone, str] = {"good": "✓", "bad": "✗"}
 
@@ -30,6 +30,11 @@ _MARK = "background:rgba(255,196,0,.35);color:inherit"
 _BOX = "font-size:var(--jp-ui-font-size1,13px)"
 _TABLE = "font-size:inherit;border-collapse:collapse;margin:.3em 0;border:0"
 _LINE = "border-bottom:1px solid rgba(128,128,128,.35)"
+_PRE = (
+    "margin:.3em 0;padding:.3em .6em;max-height:24em;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere;"
+    "border-left:3px solid rgba(128,128,128,.35);background:none;color:inherit;"
+    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);line-height:1.35"
+)
 _CELL = "padding:.2em 1.4em .2em 0;vertical-align:top;white-space:pre-wrap;border:0;background:none"
 
 
@@ -46,7 +51,10 @@ Row: TypeAlias = list[str | Cell]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A headline, columns under headers, and closing remarks; each part may be missing."""
+    """A headline, columns under headers, and closing remarks; each part may be missing.
+
+    A remark of the tone ``block`` keeps its lines as they are.
+    """
 
     rows: Sequence[Row] = ()
     headers: Sequence[str] = ()
@@ -70,7 +78,8 @@ def as_text(table: Table) -> str:
     if rows:
         body = columns(rows, table.right)
         parts.append("\n".join(f"  {line}" for line in body.splitlines()) if table.headline.text else body)
-    parts += [line for note in table.notes for line in wrapped(_plain(note))]
+    for note in table.notes:
+        parts += _lines(note) if _is_block(note) else wrapped(_plain(note))
     return "\n".join(parts)
 
 
@@ -87,9 +96,22 @@ def as_html(table: Table) -> str:
         thead = f'<thead><tr style="background:none">{head}</tr></thead>' if head else ""
         parts.append(f'<table style="{_TABLE}">{thead}<tbody>{body}</tbody></table>')
     for note in table.notes:
+        if _is_block(note):
+            lines = "\n".join(map(html.escape, _lines(note)))
+            parts.append(f'<pre style="{_PRE}">{lines}</pre>')
+            continue
         shown = note if isinstance(note, Cell) else Cell(note, "dim")
         parts.append(f'<div style="margin:.3em 0">{_marked(shown)}</div>')
     return f'<div style="{_BOX}">{"".join(parts)}</div>'
+
+
+def _is_block(note: str | Cell) -> bool:
+    return isinstance(note, Cell) and note.tone == "block"
+
+
+def _lines(note: str | Cell) -> list[str]:
+    text = note if isinstance(note, str) else note.text
+    return [printable(line.expandtabs()) for line in text.split("\n")]
 
 
 def _plain(cell: str | Cell) -> str:

@@ -10,6 +10,8 @@ from typing import Literal
 from .. import _calls as calls
 from .. import _wire as wire
 from .._acompat import sleep
+from .._display.shown import Shown
+from .._display.table import Table
 from .._errors import CommandTimeoutError, ServerAPIError
 from .._models import OutputPart, ProcessInfo
 from .._output import Course, FramedCourse, Kept
@@ -43,7 +45,7 @@ class Stdin:
 
 
 @public
-class Process:
+class Process(Shown):
     """A background process. Iterate it for its output; breaking off and iterating again goes on where it stopped."""
 
     def __init__(self, connection: Connection, info: ProcessInfo) -> None:
@@ -156,6 +158,9 @@ class Process:
     def interrupt(self) -> None:
         """What Ctrl-C in a terminal would do (SIGINT)."""
         self.send_signal(signals.SIGINT)
+
+    def _table(self) -> Table:
+        return self._info._table()
 
     def __repr__(self) -> str:
         state = "running" if self._info.running else f"exited with {self._info.exit_code}"

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Mapping, Sequence
 
 from .. import _calls as calls
 from .._call import Call, command_line
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, PayloadTooLargeError, ServerAPIError
+from .._listings import ProcessList
 from .._models import CommandResult, ProcessInfo
 from .._output import KEEP, Course, Kept
 from .._public import public
@@ -143,9 +143,10 @@ class Processes:
         course = Course.at({"stdout": stdout_from, "stderr": stderr_from})
         return FollowedOutput(self._connection, pid, course)
 
-    def list(self, *, finished: bool = False) -> builtins.list[ProcessInfo]:
+    def list(self, *, finished: bool = False) -> ProcessList:
         """The background processes of this identity; with `finished` also those that have ended."""
-        return self._connection.send(calls.processes(finished))
+        found = self._connection.send(calls.processes(finished))
+        return ProcessList(found)
 
 
 def _judge_end(course: Course, result: CommandResult) -> None:
