@@ -35,9 +35,9 @@ class Widget(anywidget.AnyWidget):
         self.context.run(anywidget.AnyWidget.__init__, self, **traits)
         self.on_msg(self._hear)
 
-    def tell(self, kind: str, /, **facts: Any) -> None:
+    def tell(self, kind: str, /, *, buffers: Sequence[bytes] = (), **facts: Any) -> None:
         """Send the page a message. Without a page, or without a kernel, nothing happens."""
-        self.send({"kind": kind, **facts})
+        self.send({"kind": kind, **facts}, list(buffers) or None)
 
     def face(self) -> Table:
         """What it shows where no page runs it: in a terminal, an export, a notebook without a kernel."""
