@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,10 +53,23 @@ class ReferenceServer:
 
 @pytest.fixture(scope="session")
 def reference_server(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReferenceServer]:
-    """The reference server, over a directory that is also its working directory."""
-    base = tmp_path_factory.mktemp("reference")
+    """The reference server as it starts by itself."""
+    with _running(reference, tmp_path_factory.mktemp("reference")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def whole_reference_server(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReferenceServer]:
+    """The reference server with the groups on that are off by default."""
+    with _running(reference, tmp_path_factory.mktemp("whole"), ABX_SERVER_ENABLED_GROUPS="dev_tools,browser") as server:
+        yield server
+
+
+@contextmanager
+def _running(reference: Reference, base: Path, **environ: str) -> Iterator[ReferenceServer]:
+    """Over a directory that is also its working directory."""
     port, pty_port = _free_port(), _free_port()
-    with (base.parent / "reference.log").open("w") as log:
+    with (base.parent / f"{base.name}.log").open("w") as log:
         process = subprocess.Popen(
             [
                 reference.environment / "bin" / "agent-sandbox-server", "serve", "--host", "127.0.0.1",
@@ -65,7 +79,7 @@ def reference_server(reference: Reference, tmp_path_factory: pytest.TempPathFact
             stdout=log,
             stderr=log,
             cwd=base,
-            env={"PATH": os.defpath, "HOME": str(base), "LANG": "C.UTF-8", "ABX_SERVER_TOKEN": "t0ken"},
+            env={"PATH": os.defpath, "HOME": str(base), "LANG": "C.UTF-8", "ABX_SERVER_TOKEN": "t0ken", **environ},
         )  # fmt: skip
         try:
             _wait_for(port, process)

@@ -1,4 +1,4 @@
-"""The unmodified reference client against our server: every public method it has is called, and finds what it should."""
+"""The unmodified reference client against our server: every public method is called, and finds what it should."""
 
 from __future__ import annotations
 
@@ -190,7 +190,9 @@ def test_the_machine_code_and_commands(played: Any, server: ServerProcess, twins
         "commands": [
             "add", "boom", "deploy", "fallback", "greet", "join", "nothing", "tags", "untyped", "weird", "with space",
         ],
-        "declared": [["name", "string", False, "world"], ["times", "integer", False, "1"], ["loud", "boolean", False, "False"]],
+        "declared": [
+            ["name", "string", False, "world"], ["times", "integer", False, "1"], ["loud", "boolean", False, "False"],
+        ],
         "run": ["HI YOU HI YOU", 3.5, "x,y", None, ["x", "y"]],
         "no command": ["CommandNotFoundError", None, None],
         "wrong arguments": ["CommandArgumentError", 400, "wrong_type"],

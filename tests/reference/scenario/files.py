@@ -37,8 +37,8 @@ async def play(client: Watched, told: dict[str, Any]) -> dict[str, object]:
     for format in ("tar.gz", "zip"):
         archive = await files.archive([f"{base}/d", f"{base}/made"], format)
         seen[format] = [archive.format, archive.size == len(archive.data)]
-    packed = tarfile.open(fileobj=io.BytesIO((await files.archive([f"{base}/made"])).data))
-    seen["in the archive"] = sorted(member.name for member in packed if member.isfile())
+    with tarfile.open(fileobj=io.BytesIO((await files.archive([f"{base}/made"])).data)) as packed:
+        seen["in the archive"] = sorted(member.name for member in packed if member.isfile())
 
     watching, number = asyncio.create_task(files.watch_for(f"{base}/made", 1.5)), 0
     while not watching.done():  # it does not tell when it has begun

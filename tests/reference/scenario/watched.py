@@ -6,6 +6,8 @@ import asyncio
 import inspect
 from typing import Any
 
+PACKAGE = "agent_sandbox"
+
 
 class Watched:
     """Stands before an object of the client and notes every call; makes it through the blocking twin if asked to."""
@@ -22,7 +24,7 @@ class Watched:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        if is_part(found):
+        if is_part(found, PACKAGE):
             return self.beside(found, f"{self._prefix}{name}.")
         if not callable(found):
             return found
@@ -38,22 +40,22 @@ class Watched:
         return call
 
 
-def is_part(value: object) -> bool:
+def is_part(value: object, package: str) -> bool:
     """Whether it is an object of the client that has methods of its own, such as ``client.files``."""
-    return type(value).__module__.startswith("agent_sandbox") and not callable(value)
+    return type(value).__module__.startswith(package) and not callable(value)
 
 
-def surface(target: Any, prefix: str = "") -> set[str]:
+def surface(target: Any, prefix: str = "", *, package: str = PACKAGE) -> set[str]:
     """Every public method of an object or class, and of the parts that an object is made of."""
     found = set()
     for name in dir(target):
         if name.startswith("_"):
             continue
         value = getattr(target, name)
-        if inspect.isclass(target) or not is_part(value):
+        if inspect.isclass(target) or not is_part(value, package):
             found |= {f"{prefix}{name}"} if callable(value) else set()
         else:
-            found |= surface(value, f"{prefix}{name}.")
+            found |= surface(value, f"{prefix}{name}.", package=package)
     return found
 
 
