@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TransferError,
     )
     from ._listings import FileList, ProcessList
+    from ._matrix import MatrixCell, MatrixChange, MatrixColumn, MatrixRow, PolicyMatrixData
     from ._models import (
         CommandResult,
         Decision,
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
         SandboxNotFoundError,
         SandboxStartError,
     )
+    from .sandbox.judging import policy_matrix
     from .sandbox.local_sandbox import LocalSandbox
 
 #: Where public names live; what needs no HTTP library comes first.
@@ -123,6 +125,7 @@ _MODULES = (
         "sandbox.errors",
         "_models",
         "_listings",
+        "_matrix",
         "_reports",
         "_archive_calls",
         "_browser_calls",
@@ -133,6 +136,7 @@ _MODULES = (
         "_writing",
         "_capabilities",
         "sandbox.local_sandbox",
+        "sandbox.judging",
     ),
     *("_sync.api", "_async.api"),
 )
@@ -201,6 +205,10 @@ __all__ = [
     "IsolationWarning",
     "ListeningPort",
     "LocalSandbox",
+    "MatrixCell",
+    "MatrixChange",
+    "MatrixColumn",
+    "MatrixRow",
     "NoSpaceError",
     "NotFoundError",
     "NotTextError",
@@ -210,6 +218,7 @@ __all__ = [
     "PathsInfo",
     "PayloadTooLargeError",
     "PolicyDeniedError",
+    "PolicyMatrixData",
     "Process",
     "ProcessInfo",
     "ProcessList",
@@ -239,6 +248,7 @@ __all__ = [
     "Unpacked",
     "Upload",
     "__version__",
+    "policy_matrix",
 ]
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @public
-class SandboxError(Shown, Exception):
+class SandboxError(Exception, Shown):
     """Base of every error this package raises on purpose."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:

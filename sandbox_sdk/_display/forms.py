@@ -12,6 +12,7 @@ from .._archive_calls import Unpacked
 from .._capabilities import EndpointInfo, Snapshot
 from .._errors import SandboxError, ServerAPIError
 from .._listings import FileList, ProcessList
+from .._matrix import MatrixCell, PolicyMatrixData
 from .._models import CommandResult, Decision, FileEntry, FileInfo, FileOutcome, ProcessInfo, Receipt
 from .._search import SearchHit, SearchResult
 from .._writing import EditResult
@@ -26,6 +27,7 @@ REASONS = {
     "missing_scope": "this identity lacks the scope",
     "not_implemented": "not offered by this server",
 }
+VERDICTS = {"allowed": Cell("allowed", "good"), "limited": Cell("◐ limited"), "denied": Cell("denied", "bad")}
 HOLDERS = {"api": "the server", "kernel": "the kernel"}
 
 
@@ -236,6 +238,32 @@ def _unpacked(value: Unpacked) -> Table:
     parts = [count(value.files, "file"), count(value.directories, "directory", "directories")]
     parts += [count(value.links, "link")] if value.links else []
     return Table(pairs([("size", size(value.bytes))]), headline=Cell(f"{value.path}: {', '.join(parts)}", "good"))
+
+
+@table_of.register
+def _matrix_cell(value: MatrixCell) -> Table:
+    facts = [("reason", value.reason or ""), ("code", value.code or ""), ("rule", value.rule or "")]
+    return Table(
+        pairs([fact for fact in facts if fact[1]] + cell_bounds(value)),
+        headline=Cell(f"{value.endpoint}: {VERDICTS[value.verdict].text}", VERDICTS[value.verdict].tone),
+    )
+
+
+def cell_bounds(cell: MatrixCell) -> list[tuple[str, str]]:
+    """Within which bounds a call is allowed, in words."""
+    facts = [("paths", ", ".join(cell.roots))] if cell.roots else []
+    facts += [("and within", ", ".join(directories) or "none") for directories in cell.within]
+    facts += [("read only", "yes")] if cell.read_only else []
+    facts += [("denied names", ", ".join(cell.deny))] if cell.deny else []
+    facts += [("enforced by", HOLDERS[cell.enforcement])] if cell.enforcement else []
+    facts += amounts(cell.limits) + amounts(cell.params)
+    return facts + [(one.path or "", "allowed" if one.allowed else f"denied: {one.reason}") for one in cell.asked]
+
+
+@table_of.register
+def _matrix(value: PolicyMatrixData) -> Table:
+    rows: list[Row] = [[row.endpoint, *(VERDICTS[cell.verdict] for cell in row.cells)] for row in value.rows]
+    return Table(rows, ("endpoint", *(column.title for column in value.columns)))
 
 
 def _clipped(rows: Iterable[Row], noun: str, plural: str = "") -> tuple[Sequence[Row], list[str | Cell]]:

@@ -85,6 +85,7 @@ def _bounds(bound: BoundPolicy, grant: Grant) -> dict[str, Any]:
             "within": [list(directories) for directories in rule.within],
             "deny": list(rule.deny),
             "read_only": rule.read_only,
+            "bounded": rule.bounded,  # False: the whole base directory
             # of programs, where this kernel can: discovery of a running server tells
             "enforcement": "kernel" if rule.bounded and confinable(grant.endpoint) else "api",
         }

@@ -61,6 +61,7 @@ def test_the_deciding_rule_the_limits_and_who_enforces_them_are_told() -> None:
     upload = cells["files_upload_stream"]["agent"]
     assert upload["limits"] == {"max_bytes": 10} and upload["params"]["allow_extensions"] == [".csv"]
     assert upload["paths"]["within"] == [["/workspace/in"]] and upload["paths"]["enforcement"] == "api"
+    assert upload["paths"]["bounded"] and not matrix(bound({}))["cells"]["files_list"]["server"]["paths"]["bounded"]
     assert [one["allowed"] for one in upload["asked"]] == [True, False]
     assert cells["shell"]["agent"]["code"] == "missing_scope" and "limits" not in cells["shell"]["agent"]
     assert cells["shell"]["boss"]["paths"]["enforcement"] == "kernel"  # the preset bounds programs
