@@ -296,7 +296,6 @@ class Ours(AgentSandboxServer):
             "files_download_stream": {"limits": {"max_bytes": 4 << 30}},
             "files_list": {"limits": {"max_entries": 1_000_000}},
             "files_search": {"limits": {"timeout_seconds": 120, "max_results": 100000, "max_depth": 20}},
-            "files_archive": {"limits": {"max_bytes": 4 << 30, "max_files": 1_000_000}},
             "shell": {"limits": {"max_output_bytes": 1 << 30}},
             "shell_stream": {"limits": {"max_output_bytes": 1 << 30}},
         }
