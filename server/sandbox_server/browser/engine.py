@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,7 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 from ..guards.urls import UrlGuard
-from ..messages import Refusal, quoted
+from ..messages import Aborted, Peer, Refusal, quoted
+from ..process.caller import Caller
+from ..process.wake import Wake
 from .page import Page
 from .proxy import Proxy
 
@@ -50,12 +53,22 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name="browser", daemon=True)
         self._thread.start()
 
-    def use(self, owner: str, work: Callable[[Page], Awaitable[T]]) -> T:
-        """Do something with an identity's page, one caller after the other."""
+    def use(self, owner: str, work: Callable[[Page], Awaitable[T]], peer: Peer) -> T:
+        """Do something with an identity's page, one caller after the other; `Aborted` once the peer has gone."""
+        doing = asyncio.run_coroutine_threadsafe(self._use(owner, work), self._loop)
+        done = Wake()
+        doing.add_done_callback(lambda _: done.set())
         try:
-            return asyncio.run_coroutine_threadsafe(self._use(owner, work), self._loop).result()
+            _await(done, peer)
+            return doing.result()
+        except Aborted:
+            doing.cancel()
+            _await(done)  # it rings in any case, and must not be closed before
+            raise
         except CancelledError:
             raise Refusal("busy", "the server is stopping") from None
+        finally:
+            done.close()
 
     def take_logs(self, owner: str) -> list[dict[str, str]]:
         page = self._pages.get(owner)
@@ -79,22 +92,27 @@ class Engine:
             loop.close()
 
     async def _use(self, owner: str, work: Callable[[Page], Awaitable[T]]) -> T:
+        while True:
+            page = await self._present(owner)
+            if page.waiting >= _MOST_WAITING:
+                raise Refusal("busy", f"{_MOST_WAITING} callers wait for this page already; try again")
+            page.waiting += 1
+            try:
+                async with page.turn:
+                    if not page.broken:  # by who had it before
+                        return await page.guarded(work)
+            finally:
+                page.waiting -= 1
+                if page.broken and self._pages.get(owner) is page:
+                    del self._pages[owner]
+                    await page.close()
+
+    async def _present(self, owner: str) -> Page:
         api = import_module("playwright.async_api")
         try:
-            page = await asyncio.wait_for(self._page(owner), 2 * _START_SECONDS)
+            return await asyncio.wait_for(self._page(owner), 2 * _START_SECONDS)
         except (api.Error, asyncio.TimeoutError):
             raise Refusal("browser_failed", "the browser gives no page; try again") from None
-        if page.waiting >= _MOST_WAITING:
-            raise Refusal("busy", f"{_MOST_WAITING} callers wait for this page already; try again")
-        page.waiting += 1
-        try:
-            async with page.turn:
-                return await page.guarded(work)
-        finally:
-            page.waiting -= 1
-            if page.broken and self._pages.get(owner) is page:
-                del self._pages[owner]
-                await page.close()
 
     async def _page(self, owner: str) -> Page:
         if self._starting is None:
@@ -163,6 +181,18 @@ class Engine:
             await self._stop()
         finally:
             asyncio.get_running_loop().stop()
+
+
+def _await(done: Wake, peer: Peer | None = None) -> None:
+    """Until it rings; `Aborted` when the peer has gone before."""
+    poll = select.poll()
+    poll.register(done, select.POLLIN)
+    if peer is None:
+        poll.poll()
+        return
+    caller = Caller(peer, poll)
+    while not caller.poll(None):
+        pass
 
 
 async def _patiently(closing: Awaitable[object]) -> None:

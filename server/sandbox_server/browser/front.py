@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
 from ..guards.urls import UrlGuard
-from ..messages import Refusal, quoted
+from ..messages import Peer, Refusal, quoted
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -33,9 +33,12 @@ class Browser:
         self._engine: Engine | None = None
         self._closed = False
 
-    def use(self, owner: str, work: Callable[[Page], Awaitable[T]]) -> T:
-        """Do something with an identity's page; `browser_unavailable` says what is missing for that."""
-        return self._started().use(owner, work)
+    def use(self, owner: str, work: Callable[[Page], Awaitable[T]], peer: Peer) -> T:
+        """Do something with an identity's page; `browser_unavailable` says what is missing for that.
+
+        `Aborted` once the peer has gone; the page does not work on for nobody.
+        """
+        return self._started().use(owner, work, peer)
 
     def console(self, owner: str) -> list[dict[str, str]]:
         """What an identity's page has logged since somebody asked; nothing is started for it."""

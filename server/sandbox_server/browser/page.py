@@ -99,14 +99,15 @@ class Page:
 
     async def click(self, selector: str, seconds: float) -> None:
         await self._readable(selector)
-        await self._tab.locator(selector).first.click(timeout=_milliseconds(seconds))
+        await self._bounded(self._tab.locator(selector).first.click(timeout=_milliseconds(seconds)), math.inf)
 
     async def type(self, selector: str, text: str, *, delay: float, clear: bool) -> None:
         await self._readable(selector)
         target = self._tab.locator(selector).first
         if clear:
             await target.fill("", timeout=5000)
-        await target.press_sequentially(text, delay=delay, timeout=_milliseconds(5 + len(text) * delay / 1000))
+        typing = target.press_sequentially(text, delay=delay, timeout=_milliseconds(5 + len(text) * delay / 1000))
+        await self._bounded(typing, math.inf)
 
     async def evaluate(self, script: str, seconds: float) -> Any:
         """The value of an expression or function, as plain JSON."""
@@ -130,10 +131,10 @@ class Page:
         return logs
 
     async def _bounded(self, work: Awaitable[T], seconds: float) -> T:
-        """A page that is still busy then is given up: nothing else could be done with it."""
+        """A page that is still busy then, or when its caller leaves, is given up: it would go on with what it does."""
         try:
             return await asyncio.wait_for(work, min(max(seconds, 0.001), _MOST_SECONDS))
-        except asyncio.TimeoutError:
+        except (asyncio.TimeoutError, asyncio.CancelledError):
             self._break()
             raise
 

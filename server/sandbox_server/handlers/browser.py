@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from typing import Literal, get_args
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from ..browser.wording import PAPERS, Moment, image_size
 from ..call import Call
 from ..messages import Refusal, Response, json_response, quoted
+
+if TYPE_CHECKING:
+    from ..browser.page import Page
+
+T = TypeVar("T")
 
 
 def browser_navigate(call: Call, *, url: str, wait_until: str, timeout: float) -> Response:
@@ -18,27 +23,23 @@ def browser_navigate(call: Call, *, url: str, wait_until: str, timeout: float) -
         known = ", ".join(get_args(Moment))
         message = f'"wait_until" must be one of {known}, not {quoted(wait_until, 32)}'
         raise Refusal("invalid_argument", message, field="wait_until")
-    browser, owner = call.services.browser, call.grant.identity.id
-    return json_response(browser.use(owner, lambda page: page.navigate(url, moment, timeout / 1000)))
+    return json_response(_use(call, lambda page: page.navigate(url, moment, timeout / 1000)))
 
 
 def browser_screenshot(call: Call, *, selector: str, full_page: bool, format: str) -> Response:
     kind: Literal["png", "jpeg"] = "jpeg" if format == "jpeg" else "png"
-    image = call.services.browser.use(
-        call.grant.identity.id,
-        lambda page: page.screenshot(selector or None, full_page=full_page, kind=kind),
-    )
+    image = _use(call, lambda page: page.screenshot(selector or None, full_page=full_page, kind=kind))
     width, height = image_size(image)
     return json_response({"image_base64": base64.b64encode(image).decode(), "width": width, "height": height})
 
 
 def browser_content(call: Call, *, type: str) -> Response:
     kind = "text" if type == "text" else "html"
-    return json_response(call.services.browser.use(call.grant.identity.id, lambda page: page.content(kind)))
+    return json_response(_use(call, lambda page: page.content(kind)))
 
 
 def browser_click(call: Call, *, selector: str, timeout: float) -> Response:
-    call.services.browser.use(call.grant.identity.id, lambda page: page.click(selector, timeout / 1000))
+    _use(call, lambda page: page.click(selector, timeout / 1000))
     return json_response({"clicked": True, "selector": selector})
 
 
@@ -46,12 +47,12 @@ def browser_type(call: Call, *, selector: str, text: str | None, delay: float, c
     if text is None:
         raise Refusal("invalid_argument", '"text" is required', field="text")
     pause = min(max(delay, 0), 10_000)
-    call.services.browser.use(call.grant.identity.id, lambda page: page.type(selector, text, delay=pause, clear=clear))
+    _use(call, lambda page: page.type(selector, text, delay=pause, clear=clear))
     return json_response({"typed": True, "selector": selector, "text": text})
 
 
 def browser_evaluate(call: Call, *, script: str, timeout: float) -> Response:
-    result = call.services.browser.use(call.grant.identity.id, lambda page: page.evaluate(script, timeout / 1000))
+    result = _use(call, lambda page: page.evaluate(script, timeout / 1000))
     return json_response({"result": result})
 
 
@@ -60,13 +61,17 @@ def browser_pdf(call: Call, *, format: str, landscape: bool) -> Response:
     if known is None:
         message = f'"format" must be one of {", ".join(PAPERS)}, not {quoted(format, 32)}'
         raise Refusal("invalid_argument", message, field="format")
-    data, pages = call.services.browser.use(call.grant.identity.id, lambda page: page.pdf(known, landscape=landscape))
+    data, pages = _use(call, lambda page: page.pdf(known, landscape=landscape))
     return json_response({"pdf_base64": base64.b64encode(data).decode(), "pages": pages})
 
 
 def browser_console(call: Call) -> Response:
     """What the page has logged since this was last asked."""
     return json_response({"logs": call.services.browser.console(call.grant.identity.id)})
+
+
+def _use(call: Call, work: Callable[[Page], Awaitable[T]]) -> T:
+    return call.services.browser.use(call.grant.identity.id, work, call.request.peer)
 
 
 BROWSER_HANDLERS: Mapping[str, Callable[..., Response]] = {

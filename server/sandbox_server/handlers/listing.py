@@ -11,7 +11,9 @@ import binascii
 import os
 import pwd
 import stat
+import sys
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from json.encoder import encode_basestring_ascii as json_text
@@ -97,7 +99,8 @@ class _Level:
     @classmethod
     def open(cls, directory: Location, prefix: str, ordered: bool, after: str) -> _Level:
         descriptor = directory.open_directory()
-        return cls(directory, prefix, descriptor, directory.scan(descriptor, ordered=ordered, after=after))
+        entries = directory.scan(descriptor, ordered=ordered, after=after)
+        return cls(directory, prefix, descriptor, _as_far_as_allowed(entries) if prefix else entries)
 
     def close(self) -> None:
         os.close(self.descriptor)
@@ -118,6 +121,14 @@ class _Level:
         except BaseException:
             child.close()
             raise
+
+
+def _as_far_as_allowed(
+    entries: Iterator[tuple[str, os.stat_result, str | None]],
+) -> Iterator[tuple[str, os.stat_result, str | None]]:
+    """None of a directory whose names may be read, but which may not be entered to look at them."""
+    with suppress(PermissionError):
+        yield from entries
 
 
 def _walk(top: Location, depth: int, ordered: bool, after: list[str]) -> Generator[_Found, None, None]:
@@ -146,7 +157,7 @@ def _blocks(found: Generator[_Found, None, None], most: int, continuable: bool) 
     """The answer's JSON text, piece by piece; the last piece tells whether more entries follow, and where."""
     rows = _Rows()
     lead, size, last = '{"entries":[', _FIRST_BLOCK, ""
-    wanted = islice(found, most)
+    wanted = islice(found, min(most, sys.maxsize))
     try:
         while block := list(islice(wanted, size)):
             prefix, name, _, _ = block[-1]

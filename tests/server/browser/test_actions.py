@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import http.client
+import json
 import threading
 from pathlib import Path
 
@@ -141,3 +143,15 @@ def test_without_an_engine_every_action_says_what_to_install(tmp_path: Path, bro
         assert (reply.status, reply.json()["code"]) == (503, "browser_unavailable")
         assert "ABX_SERVER_CHROMIUM" in reply.json()["error"]
         assert other.get("console") == {"logs": []}
+
+
+def test_a_caller_who_leaves_is_not_worked_for_any_longer(browsing: Browsing) -> None:
+    browsing.open("/form")
+    impatient = http.client.HTTPConnection("127.0.0.1", browsing.server.port, timeout=1)
+    body = json.dumps({"selector": "#never-there", "timeout": 250_000})
+    impatient.request("POST", "/browser/click", body, {"Content-Type": "application/json", A[0]: A[1]})
+    with pytest.raises(TimeoutError):
+        impatient.getresponse()
+    impatient.close()
+    assert browsing.open("/form").json()["title"] == "Form"  # the page is free at once
+    assert browsing.ask("click", selector="#go").status == 200

@@ -104,6 +104,15 @@ def test_a_policy_bounds_depth_and_entries(tmp_path: Path) -> None:
         assert (len(answer["entries"]), answer["truncated"]) == (3, True)
 
 
+def test_a_bound_may_be_larger_than_any_machine_counts(tmp_path: Path) -> None:
+    most = 1 << 100
+    policy = {"endpoints": {"files_list": {"limits": {"max_depth": most, "max_entries": most}}}}
+    with running_server(tmp_path, policy=policy) as server:
+        files = Files(server, tmp_path / "base")
+        (files.base / "a/b").mkdir(parents=True)
+        assert paths(files.list(recursive="true", max_entries=most, max_depth=most)) == ["a", "a/b"]
+
+
 def test_the_default_is_a_thousand_entries_and_a_cursor(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         files = Files(server, tmp_path / "base")
