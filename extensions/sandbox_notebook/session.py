@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from .grammar import Mistake, nearest
 
 if TYPE_CHECKING:
-    from sandbox_sdk import Sandbox
+    from sandbox_sdk import CodeContext, Sandbox
 
 DEFAULT_NAME = "local"
 _SLACK = timedelta(milliseconds=1)
@@ -30,6 +31,8 @@ class Entry:
     """Process id → the number under which people know it."""
     titles: dict[str, str] = field(default_factory=dict)
     """Process id → what to call it, where the command line says little."""
+    context: CodeContext | None = None
+    """Where the code of this notebook keeps its variables."""
 
     def number(self, process_id: str) -> int:
         return self.numbers.setdefault(process_id, len(self.numbers) + 1)
@@ -63,6 +66,8 @@ class Session:
     current: str = ""
     downloaded: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Local path → size and time of the file as a download of ours left it."""
+    label: str = field(default_factory=lambda: f"notebook-{os.urandom(4).hex()}")
+    """Tells the code contexts of this notebook from those of others."""
 
     def add(self, entry: Entry) -> None:
         self.entries[entry.name] = entry

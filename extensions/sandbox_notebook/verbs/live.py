@@ -10,8 +10,7 @@ from .trees import tree
 def browse(call: Invocation) -> Outcome:
     if call.front.views is None:
         return tree(call)
-    call.front.views.browse(call.entry().sandbox, call.parsed.text("path", "."))
-    return Outcome()
+    return Outcome(call.front.views.browse(call.entry().sandbox, call.parsed.text("path", ".")))
 
 
 def term(call: Invocation) -> Outcome:
