@@ -4,13 +4,18 @@ const PAGE = 500; // rows of one folder, until one asks for more
 const PIECES = 4; // of a download, on the way at once
 const AGAIN = 5000; // milliseconds without an answer, after which a question that changes nothing is asked again
 const PATIENCE = 30000;
-const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+const INVISIBLE = /[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{10ff80}-\u{10ffff}]/gu;
 const SHAPES = {
   folder: "M1.5 3.5h4.6l1.4 1.6h7v7.9h-13z",
   file: "M3.5 1.5h6l3 3v10h-9zM9.5 1.5v3h3",
 };
 
-const visible = (text) => text.replace(INVISIBLE, (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, "0")}`);
+const escaped = (character) => {
+  const code = character.codePointAt(0);
+  return code > 0xffff ? `\\x${(code & 0xff).toString(16)}` : `\\u${code.toString(16).padStart(4, "0")}`; // a byte of no text
+};
+const visible = (text) => text.replace(INVISIBLE, escaped); // names and messages
+const readable = (text) => text.replace(/\r\n/g, "\n").replace(INVISIBLE, (c) => (c === "\n" || c === "\t" ? c : escaped(c))); // contents
 const joined = (folder, name) => (folder ? `${folder}/${name}` : name);
 const parent = (path) => path.slice(0, Math.max(0, path.lastIndexOf("/")));
 const base = (path) => path.slice(path.lastIndexOf("/") + 1);
@@ -76,7 +81,7 @@ function asking(model, busy) {
 
 // --- what a preview shows ---
 
-const pre = (text, name = "") => make("pre", { class: name, tabindex: "0" }, visible(text));
+const pre = (text, name = "") => make("pre", { class: name, tabindex: "0" }, readable(text));
 
 function picture(type, data, urls, name) {
   const url = URL.createObjectURL(new Blob([data], { type }));
@@ -85,7 +90,7 @@ function picture(type, data, urls, name) {
 }
 
 function table(rows) {
-  const line = (cells, tag) => make("tr", {}, ...cells.map((cell) => make(tag, tag === "th" ? { scope: "col" } : {}, visible(cell))));
+  const line = (cells, tag) => make("tr", {}, ...cells.map((cell) => make(tag, tag === "th" ? { scope: "col" } : {}, readable(cell))));
   return make("table", {}, make("thead", {}, line(rows[0], "th")), make("tbody", {}, ...rows.slice(1).map((row) => line(row, "td"))));
 }
 

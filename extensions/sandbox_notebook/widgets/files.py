@@ -17,7 +17,7 @@ from sandbox_sdk import ConflictError, SandboxError
 from ..render import Cell, Row, Table
 from ..text import count, size
 from .base import STATIC, Handler, Message, Widget
-from .messages import known, known_name, relative
+from .messages import carried, known, known_name, relative
 from .outgoing import Outgoing, archive_name
 from .page import start_thread
 from .preview import preview
@@ -87,12 +87,13 @@ class FileBrowser(Widget):
         )
 
     def close(self) -> None:
-        with self._mutex:
-            self._pages.clear()
-            self._watch()
-            for outgoing in self._outgoing.values():
-                outgoing.discard()
-            self._outgoing.clear()
+        if self.comm is not None:  # it was made, and is not closed yet
+            with self._mutex:
+                self._pages.clear()
+                self._watch()
+                for outgoing in self._outgoing.values():
+                    outgoing.discard()
+                self._outgoing.clear()
         super().close()
 
     def face(self) -> Table:
@@ -113,7 +114,7 @@ class FileBrowser(Widget):
             try:
                 answer = question(message)
             except SandboxError as error:
-                self.tell("answer", ask=number, error=error.message, hint=error.hint)
+                self.tell("answer", ask=number, error=carried(error.message), hint=error.hint)
                 return
             facts, buffers = answer if isinstance(answer, tuple) else (answer, ())
             self.tell("answer", ask=number, buffers=buffers, **facts)
@@ -134,13 +135,13 @@ class FileBrowser(Widget):
         where = posixpath.join(self.place, path)
         rows = [
             [
-                entry.name,
+                carried(entry.name),
                 entry.is_dir,
                 entry.kind,
                 entry.size,
                 int(entry.modified.timestamp() * 1000) if entry.modified else 0,
                 entry.mode,
-                entry.link_target,
+                carried(entry.link_target) if entry.link_target else None,
                 self._rights.keeps(posixpath.join(where, entry.name)),
             ]
             for entry in entries
@@ -178,7 +179,7 @@ class FileBrowser(Widget):
             self._watching.start(self.context)
 
     def _changed(self, directories: list[str]) -> None:
-        self.tell("changed", paths=directories)
+        self.tell("changed", paths=[carried(path) for path in directories])
 
     def _say_live(self, live: bool) -> None:
         self.live = "live" if live else ""
@@ -207,7 +208,7 @@ class FileBrowser(Widget):
             try:
                 self._sandbox.files.delete(self._entry(path))
             except SandboxError as error:
-                failed.append([path, error.message])
+                failed.append([path, carried(error.message)])
         return {"failed": failed}
 
     def _keep(self, receipt: Receipt) -> None:
@@ -236,8 +237,8 @@ class FileBrowser(Widget):
         outgoing = self._known_outgoing(message)
         return {
             "state": outgoing.state,
-            "reason": outgoing.error,
-            "name": outgoing.name,
+            "reason": carried(outgoing.error),
+            "name": carried(outgoing.name),
             "done": outgoing.done,
             "length": outgoing.length,
             "sha256": outgoing.sha256,

@@ -7,6 +7,10 @@ from typing import Any
 
 from sandbox_sdk import SandboxError
 
+# Bytes of names that are not UTF-8: halves of characters in Python, which no message can carry, and other ones there.
+_CARRIED = {0xDC80 + number: 0x10FF80 + number for number in range(128)}
+_MEANT = {there: here for here, there in _CARRIED.items()}
+
 
 def known(message: Mapping[str, Any], name: str, kind: type) -> Any:
     """A fact of a message, of the kind it must be; a number is never negative."""
@@ -20,7 +24,12 @@ def relative(path: object) -> str:
     """A path below the widget's own directory, which the empty one stands for."""
     if not isinstance(path, str) or "\0" in path or path.startswith("/") or ".." in path.split("/"):
         raise SandboxError("the page sent no path")
-    return path
+    return path.translate(_MEANT)
+
+
+def carried(text: str) -> str:
+    """A name, or a text with names in it, so that a message can carry it; `relative` takes it back."""
+    return text.translate(_CARRIED)
 
 
 def known_name(message: Mapping[str, Any]) -> str:

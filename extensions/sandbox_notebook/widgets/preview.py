@@ -150,7 +150,7 @@ def _node(name: str | None, value: Any, depth: int, left: list[int]) -> list[Any
     left[0] -= 1
     if not isinstance(value, (dict, list)):
         kind = "number" if isinstance(value, _Number) else "string" if isinstance(value, str) else "word"
-        text = str(value) if kind == "number" else json.dumps(value, ensure_ascii=False)
+        text = _sound(str(value) if kind == "number" else json.dumps(value, ensure_ascii=False))
         return [name, kind, text if len(text) <= 10 * _CELL else text[: 10 * _CELL] + "…"]
     pairs: Iterator[tuple[str, Any]] = (
         iter(value.items()) if isinstance(value, dict) else ((str(index), one) for index, one in enumerate(value))
@@ -160,7 +160,7 @@ def _node(name: str | None, value: Any, depth: int, left: list[int]) -> list[Any
         for key, one in pairs:
             if left[0] <= 0:
                 break
-            children.append(_node(key[:_CELL], one, depth - 1, left))
+            children.append(_node(_sound(key[:_CELL]), one, depth - 1, left))
     return [name, "object" if isinstance(value, dict) else "list", len(value), children]
 
 
@@ -179,7 +179,7 @@ def _cell(cell: Facts, pictures: list[bytes]) -> Facts:
     outputs = cell.get("outputs")
     return {
         "type": "code" if cell.get("cell_type") == "code" else "text",
-        "count": str(cell.get("execution_count") or ""),
+        "count": _sound(str(cell.get("execution_count") or ""))[:_CELL],
         "source": _joined(cell.get("source")),
         "outputs": [
             shown
@@ -226,5 +226,10 @@ def _whole(value: object) -> str:
 
 
 def _joined(value: object) -> str:
-    text = _ESCAPES.sub("", _whole(value))
+    text = _sound(_ESCAPES.sub("", _whole(value)))
     return text if len(text) <= _SOURCE else text[:_SOURCE] + "…"
+
+
+def _sound(text: str) -> str:
+    """Without halves of characters, which JSON can spell and no message can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
