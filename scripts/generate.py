@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from sandbox_server.catalogue import COMMON_LIMITS, GROUPS, LIMITS, PARAMS, Endpoint, builtin
-from sandbox_server.handlers import HANDLERS
 from sandbox_server.messages import REFUSALS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,7 +60,7 @@ def endpoint_pages() -> str:
         members = [endpoint for endpoint in endpoints if endpoint.group == group]
         opt_in = " (off until a policy switches the group on)" if any(e.opt_in for e in members) else ""
         lines += [f"## {group}{opt_in}", "", "| id | call | scopes | what it does |", "| --- | --- | --- | --- |"]
-        lines += [_row(f"`{e.id}`", f"`{e.method} {e.path}`", _names(e.scopes) or "none", _summary(e)) for e in members]
+        lines += [_row(f"`{e.id}`", f"`{e.method} {e.path}`", _names(e.scopes) or "none", e.summary) for e in members]
         lines.append("")
         for endpoint in members:
             lines += _endpoint_details(endpoint)
@@ -76,10 +75,6 @@ def endpoint_pages() -> str:
     lines += ["", "## Refusals", "", "| code | status | type | meaning |", "| --- | --- | --- | --- |"]
     lines += [_row(f"`{code}`", str(r.status), f"`{r.type}`", r.doc) for code, r in REFUSALS.items()]
     return "\n".join(lines) + "\n"
-
-
-def _summary(endpoint: Endpoint) -> str:
-    return endpoint.summary if endpoint.id in HANDLERS else f"{endpoint.summary} Not offered yet."
 
 
 def _endpoint_details(endpoint: Endpoint) -> list[str]:
@@ -127,20 +122,38 @@ def _row(*cells: str) -> str:
 
 def compatibility() -> str:
     """Where the server departs from the recorded contract, with one reason per case."""
+    recorded, deviations = _recorded(), _deviations()
+    number, deviating = sum(recorded.values()), sum(map(len, deviations.values()))
     lines = [
         f"<!-- {GENERATED} -->",
         "# Compatibility",
         "",
         "The wire contract is the floor: same ids, paths, fields, codes and defaults as the package",
-        "`agent-sandbox-server` 0.4.0a6. Its recorded cases are replayed against this server by the tests.",
-        "These cases answer differently on purpose.",
+        f"`agent-sandbox-server` 0.4.0a6, without its group of agents. {number:,} of its answers are recorded, and the",
+        f"tests replay every one. {number - deviating:,} are given as recorded; {deviating} differ on purpose, for the",
+        "reasons below.",
+        "",
+        "| file | cases | as recorded | otherwise |",
+        "| --- | --- | --- | --- |",
+        *(_counts(file, cases, len(deviations.get(file, ()))) for file, cases in recorded.items()),
+        _counts("all", number, deviating),
         "",
     ]
-    for group, cases in sorted(_deviations().items()):
+    for group, cases in sorted(deviations.items()):
         lines += [f"## {group}", "", "| case | reason |", "| --- | --- |"]
         lines += [_row(f"`{name}`", reason) for name, reason in sorted(cases.items())]
         lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _recorded() -> Mapping[str, int]:
+    """File of vectors -> the number of its cases."""
+    files = sorted((ROOT / "tests/vectors").glob("*.jsonl"))
+    return {file.stem: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
+
+
+def _counts(file: str, cases: int, deviating: int) -> str:
+    return _row(file, f"{cases:,}", f"{cases - deviating:,}", f"{deviating:,}")
 
 
 def _deviations() -> Mapping[str, Mapping[str, str]]:

@@ -32,11 +32,11 @@ DEVIATIONS: dict[str, str] = {
 #: request (RFC 9110, section 2.5), and ours keeps connections.
 VERSION = ("HTTP/1.0", "HTTP/1.1")
 
-#: What is answered instead: status and code. None where the test that shows it is elsewhere.
-OURS: dict[str, tuple[int, str | None] | None] = {
+#: What is answered instead: status and code.
+OURS: dict[str, tuple[int, str | None]] = {
     "framing:http10_response_to_11_request": (200, None),
     "framing:keep_alive_not_honoured": (200, None),
-    "framing:short_body_hangs": None,
+    "framing:short_body_hangs": (408, "timeout"),
     "framing:chunked_400": (400, "unsupported_encoding"),
     "framing:chunked_400_with_policy": (400, "unsupported_encoding"),
     "framing:transfer_encoding_identity_400": (400, "unsupported_encoding"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 MORE_ENDPOINTS = "our endpoints are counted too"
-LATER = "the endpoint has no handler yet, and discovery says so instead of promising it"
 NO_CONFLICT_500 = "a conflict with what is there is no fault of the server"
 NO_INPUT_500 = "malformed input is refused with 400, the same way on every endpoint"
 NOT_FOUND = "a program that is not there is no fault of the server; the refusal comes before a stream begins"
@@ -73,6 +72,10 @@ DEVIATIONS: dict[str, str] = {
     "process:signal_exited_unreaped_200": "a process that has ended is not signalled, so no success is reported",
     "process:start_missing_executable_500": NOT_FOUND,
     "process:stream_blank_command_error_event": NO_INPUT_500,
+    "pty_ws:auth_checked_before_session": NO_STRANGERS,
+    "pty_ws:auth_header_beats_query_token": NO_STRANGERS,
+    "pty_ws:auth_missing_4001": NO_STRANGERS,
+    "pty_ws:auth_wrong_4001": NO_STRANGERS,
     "terminal:create_cols_out_of_range_500": SIZE,
     "terminal:create_default_bash": SESSION_ID,
     "terminal:create_env_ld_preload_silently_dropped": SESSION_ID,
@@ -122,7 +125,6 @@ def _counted(
 
 _OFF = (0, 0)
 _OPT_IN_OFF = {"dev_tools": _OFF, "browser": _OFF}
-_NOT_YET = {"enabled": True, "allowed": False, "reason": "not_implemented", "rule": None}
 _ANYONE = {"id": "anonymous", "scopes": ["*"]}
 
 
@@ -137,6 +139,7 @@ _CREATED = {
     "response_json": {"session_id": "<str>", "ws_url": "<str>", "path": "<str>", "pid": "<int>"},
 }
 _RESIZED = {"status": 200, "response_json": {**_SESSION, "cols": 100, "rows": 30}}
+_STRANGER = _refused(401, "AuthError", "unauthorized")
 _SIZE = _refused(400, "ValueError", "invalid_argument", endpoint="pty_create_session", field="cols")
 
 
@@ -235,6 +238,10 @@ OURS: dict[str, dict[str, Any]] = {
     "process:signal_exited_unreaped_200": _refused(404, "NotFoundError", "process_not_found"),
     "process:start_missing_executable_500": _refused(404, "FileNotFoundError", "not_found"),
     "process:stream_blank_command_error_event": _refused(400, "ValueError", "process_invalid", endpoint="shell_stream"),
+    "pty_ws:auth_checked_before_session": _STRANGER,
+    "pty_ws:auth_header_beats_query_token": _STRANGER,
+    "pty_ws:auth_missing_4001": _STRANGER,
+    "pty_ws:auth_wrong_4001": _STRANGER,
     "terminal:create_cols_out_of_range_500": _SIZE,
     "terminal:create_default_bash": _CREATED,
     "terminal:create_env_ld_preload_silently_dropped": _CREATED,

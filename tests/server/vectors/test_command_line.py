@@ -15,8 +15,7 @@ from tests.server.vectors.deviations import DEVIATIONS, OURS
 from tests.support.server import SYSTEM_PATH, ServerProcess, child_environment, running_server
 from tests.support.vectors import Vector, compare, load
 
-ALL = load("cli")
-CASES = [case for case in ALL if "--commands" not in case.facts["args"]]
+CASES = load("cli")
 #: The files that the recorded runs name, with contents of the kind the name tells.
 FILES = {
     "locked.json": '{"preset": "locked"}',
@@ -89,7 +88,5 @@ def test_the_command_line_does_as_recorded_or_as_the_deviation_says(
     assert not judge({**case.facts, **OURS[case.name]}, done)
 
 
-def test_only_custom_commands_wait_for_later() -> None:
-    waiting = [case.facts["name"] for case in ALL if case not in CASES]
-    assert waiting == ["serve_commands_missing_file", "serve_bad_module"]
+def test_deviations_name_vectors() -> None:
     assert {name for name in DEVIATIONS if name.startswith("cli:")} <= {case.name for case in CASES}

@@ -1,4 +1,4 @@
-"""Every recorded exchange of the wire contract that concerns an endpoint of this server, against the real thing."""
+"""Every recorded exchange of the wire contract, against the real thing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from sandbox_server.catalogue import builtin
-from sandbox_server.handlers import HANDLERS
 from tests.server.vectors.deviations import DEVIATIONS, OURS
 from tests.support.server import SYSTEM_PATH, NotStarted, Reply, ServerProcess, start_server
 from tests.support.vectors import Vector, compare, differences, filled, lay_out, load, replay
@@ -22,21 +20,6 @@ FILES = (
 )  # fmt: skip
 #: What the recorded exchanges call "the sample commands".
 SAMPLE_COMMANDS = ROOT / "tests" / "support" / "sample_commands.py"
-#: Answered before the handler is asked, so also by endpoints that have none yet.
-BEFORE_THE_HANDLER = {"unauthorized", "ambiguous_credentials", "endpoint_disabled", "missing_scope", "rate_limited"}
-
-
-def endpoint_of(vector: Vector) -> str | None:
-    request = vector.facts["request"]
-    methods, _ = builtin().find(request["path"].partition("?")[0])
-    endpoint = methods.get(request["method"])
-    return endpoint.id if endpoint else None
-
-
-def is_later(vector: Vector) -> bool:
-    """The endpoint has no handler yet, and the answer would have to come from one."""
-    endpoint = endpoint_of(vector)
-    return endpoint is not None and endpoint not in HANDLERS and vector.code not in BEFORE_THE_HANDLER
 
 
 def is_timed(vector: Vector) -> bool:
@@ -53,8 +36,7 @@ def server_key(vector: Vector) -> str:
     return text + (vector.name if counted or whole_table else "")
 
 
-ALL = load(*FILES)
-NOW = sorted((vector for vector in ALL if not is_later(vector)), key=server_key)
+ALL = sorted(load(*FILES), key=server_key)
 
 
 class Servers:
@@ -152,7 +134,7 @@ def judge(vector: Vector, servers: Servers) -> list[str]:
     return differences(vector, reply, tmp) + compare(filled(vector.facts["audit"], tmp), lines, "audit", frozenset())
 
 
-@pytest.mark.parametrize("vector", NOW, ids=lambda vector: vector.name)
+@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.name)
 def test_the_server_answers_as_recorded_or_as_the_deviation_says(vector: Vector, servers: Servers) -> None:
     found = judge(vector, servers)
     if vector.name not in DEVIATIONS:
@@ -165,14 +147,7 @@ def test_the_server_answers_as_recorded_or_as_the_deviation_says(vector: Vector,
 
 
 def test_deviations_name_vectors_and_say_what_is_answered_instead() -> None:
-    names = {vector.name for vector in NOW}
+    names = {vector.name for vector in ALL}
     assert {name for name in DEVIATIONS if name.split(":")[0] in FILES} <= names
     assert set(OURS) == set(DEVIATIONS)
     assert all(reason and "\n" not in reason for reason in DEVIATIONS.values())
-
-
-def test_only_endpoints_without_a_handler_wait_for_later() -> None:
-    waiting = {endpoint_of(vector) for vector in ALL if is_later(vector)}
-    assert waiting == {
-        "code_run",
-    }  # fmt: skip
