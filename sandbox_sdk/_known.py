@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ._capabilities import Snapshot
+from ._errors import ServerAPIError
+
+log = logging.getLogger("sandbox_sdk")
 
 
 @dataclass
@@ -14,3 +19,22 @@ class Known:
     snapshot: Snapshot | None = None
     ours: bool | None = None  # None until the first answer
     takes_parts: bool | None = None  # whether uploads may come in parts; None until somebody asks
+    listeners: list[Callable[[ServerAPIError], object]] = field(default_factory=list)
+
+    def require(self, endpoint: str) -> None:
+        """Raise what the server would answer, where that is known."""
+        if self.snapshot is None:
+            return
+        try:
+            self.snapshot.require(endpoint)
+        except ServerAPIError as refusal:
+            self.tell(refusal)
+            raise
+
+    def tell(self, refusal: ServerAPIError) -> None:
+        """Let the listeners know. One that fails must not hide the refusal from the caller."""
+        for listener in tuple(self.listeners):
+            try:
+                listener(refusal)
+            except Exception:
+                log.warning("a listener to refusals failed", exc_info=True)

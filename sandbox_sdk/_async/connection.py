@@ -71,8 +71,7 @@ class AsyncConnection:
 
     async def open(self, call: Call[Any], content: Any = None) -> httpx.Response:
         """The response of a call, its body unread; the caller closes it. `content` streams the request body."""
-        if self.known.snapshot is not None:
-            self.known.snapshot.require(call.endpoint)
+        self.known.require(call.endpoint)
         attempt = 0
         while True:
             try:
@@ -89,6 +88,7 @@ class AsyncConnection:
                 asked = refusal.facts.get("retry_after")
                 wait = retry.after_refusal(call.method, refusal.status_code, asked, attempt)
                 if wait is None:
+                    self.known.tell(refusal)
                     raise refusal
             attempt += 1
             await asleep(wait)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +13,7 @@ from .. import _calls as calls
 from .._binding import Binding
 from .._call import call
 from .._capabilities import Snapshot
+from .._errors import ServerAPIError
 from .._known import Known
 from .._models import Decision
 from .._public import public
@@ -100,6 +101,15 @@ class ServerClient:
     ) -> Decision:
         """Ask what the policy would say to a call, and why, without making it."""
         return self._connection.send(calls.check(endpoint, path, paths, op))
+
+    def on_refusal(self, listener: Callable[[ServerAPIError], object]) -> Callable[[], None]:
+        """Call `listener` with every refusal that this client gets from now on; call what is returned to end that.
+
+        It runs where the refused call does, before that raises. What other clients are refused, it does not hear.
+        """
+        listeners = self._connection.known.listeners
+        listeners.append(listener)
+        return lambda: listeners.remove(listener) if listener in listeners else None
 
     def with_token(self, token: str) -> ServerClient:
         """Another client of the same server, with another credential."""

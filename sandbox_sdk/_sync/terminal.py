@@ -177,8 +177,7 @@ class Terminal:
 
     def _open(self, takeover: bool) -> None:
         connection, call = self._connection, calls.connect(self.id, takeover)
-        if connection.known.snapshot is not None:
-            connection.known.snapshot.require(call.endpoint)
+        connection.known.require(call.endpoint)
         if not connection.ours():
             raise EndpointNotAvailableError(
                 "this server has its terminals on another port, which this client does not know", endpoint=CONNECT

@@ -14,6 +14,7 @@ from sandbox_sdk import (
     PayloadTooLargeError,
     PolicyDeniedError,
     SandboxConnectionError,
+    ServerAPIError,
 )
 from tests.support.server import ServerProcess, running_server
 
@@ -189,3 +190,24 @@ def test_what_the_server_does_not_offer_yet_is_not_available(server: ServerProce
                 with pytest.raises(EndpointNotAvailableError) as refused:
                     call()
                 assert refused.value.code == "not_implemented"
+
+
+def test_refusals_can_be_listened_to_wherever_they_come_from(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[ServerAPIError] = []
+    with running_server(tmp_path, policy=POLICY, **TOKENS) as server:
+        with ServerClient(server.url, token="r3ader") as client:
+            end = client.on_refusal(heard.append)
+            with pytest.raises(PolicyDeniedError) as of_the_server:
+                client.files.write("a.txt", "x")
+            client.discover()
+            with pytest.raises(PolicyDeniedError) as of_the_client:
+                client.files.write("a.txt", "x")
+            assert heard == [of_the_server.value, of_the_client.value]
+            end()
+            end()
+            client.on_refusal(lambda refusal: 1 / 0)
+            with pytest.raises(PolicyDeniedError):
+                client.files.write("a.txt", "x")
+            assert len(heard) == 2 and "a listener to refusals failed" in caplog.text
