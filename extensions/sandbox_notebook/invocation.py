@@ -29,6 +29,8 @@ class Front:
     """Live widgets, where there is a page to show them."""
     show: Show | None = None
     """Shows a bundle of representations as an output of its own, where that can be done."""
+    quiet: bool = False
+    """Nothing but results: no progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,9 @@ class Invocation:
         return self.session.find(name, self.namespace)
 
     def progress(self, what: str) -> Progress:
-        return Progress(self.front.out, what, terminal=self.front.terminal, quiet=self.settings.ui == "html")
+        return Progress(
+            self.front.out, what, terminal=self.front.terminal, quiet=self.front.quiet or self.settings.ui == "html"
+        )
 
     def live(self, sink: Sink) -> LiveText:
         return LiveText(sink, max_lines=self.settings.max_lines, flush=self.front.terminal)

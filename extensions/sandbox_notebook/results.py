@@ -15,6 +15,8 @@ class Shown:
     """Shows a table: as text everywhere, as HTML where ``rich`` is left on."""
 
     rich = True
+    quotes = False
+    """Shows the text of others, which no front end may change."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -51,6 +53,8 @@ class Answer(Shown):
 class Rows(Shown, Sequence[T], Generic[T]):
     """A list of the client's own objects; ``to_pandas()`` makes a frame of their fields."""
 
+    quotes = True
+
     def __init__(self, items: Sequence[T], table: Table, record: Callable[[T], dict[str, Any]] | None = None) -> None:
         super().__init__(table)
         self._items = tuple(items)
@@ -71,6 +75,10 @@ class Rows(Shown, Sequence[T], Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self._items)
 
+    def records(self) -> list[dict[str, Any]]:
+        """The fields of each."""
+        return [self._record(item) for item in self._items]
+
     def to_pandas(self) -> Any:
         """A pandas DataFrame, one row per item."""
         try:
@@ -79,7 +87,7 @@ class Rows(Shown, Sequence[T], Generic[T]):
             if error.name != "pandas":
                 raise
             raise ModuleNotFoundError("to_pandas() needs pandas: %pip install pandas", name="pandas") from None
-        return pandas.DataFrame([self._record(item) for item in self._items])
+        return pandas.DataFrame(self.records())
 
 
 def _fields(item: object) -> dict[str, Any]:

@@ -62,6 +62,8 @@ def _explained(path: str, facts: Any) -> tuple[str, str]:
 class Diff(Shown):
     """Which lines went and which came, in colours where there are any."""
 
+    quotes = True
+
     def __init__(self, path: str, diff: str, cut: bool, dry: bool, colours: bool) -> None:
         lines = [line for line in diff.split("\n") if line and not line.startswith(("---", "+++"))]
         rows: list[Row] = [[Cell(line, _TONES.get(line[0], "code"))] for line in lines]

@@ -23,7 +23,7 @@ def tree(call: Invocation) -> Outcome:
     entries = call.entry().sandbox.files.list(path, recursive=level > 1, max_depth=level, max_entries=_MOST)
     notes = [total(entries)]
     if len(entries) == _MOST:
-        notes.append(f"there may be more than these {_MOST:,}: %sandbox tree -L 1, or a directory below")
+        notes.append(f"there may be more than these {_MOST:,}: look at fewer levels (-L 1), or further below")
     rows: list[Row] = [[Cell(path, "strong")], *drawn(entries)]
     shown = Rows(entries, Table(rows, notes=notes))
     return Outcome(shown, shown)

@@ -85,5 +85,9 @@ def processes() -> tuple[Command, ...]:
             (Option("--signal", "TERM asks, and KILL follows after 5 s", "SIG", short="-s", choices=SIGNALS), IN),
             (PROCESS,),
         ),
-        Command("term", "open a terminal in the sandbox", "%sandbox term", (IN,)),
+        Command(
+            "term", "open a terminal in the sandbox", "%sandbox term",
+            (Option("--id", "nbsandbox term: come back to one that was left", "ID"), IN),
+            details="nbsandbox term opens one in a terminal of yours; Ctrl-] leaves it.",
+        ),
     )  # fmt: skip
