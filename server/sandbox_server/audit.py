@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import queue
+import stat
 import threading
 import time
 from typing import Any
@@ -20,6 +21,7 @@ PATH_LENGTH = 512  # characters kept of a path
 PATHS = 8  # paths kept of a request
 GENESIS = "0" * 64
 _PATIENCE = 5.0
+_TAIL = 65536  # bytes at the end of a file that hold its last line
 
 
 class AuditLog:
@@ -40,8 +42,8 @@ class AuditLog:
         self._torn = False  # the last line has no end: what comes next must not become part of it
         self._owned = file is not None
         if file is not None:
-            self._sequence, self._previous, self._torn = _resume(file)
             descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._sequence, self._previous, self._torn = _resume(descriptor)
         self._descriptor = descriptor
         self._most_bytes = most_bytes
         self._waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(most_waiting)
@@ -81,27 +83,32 @@ class AuditLog:
     def _run(self) -> None:
         while (facts := self._waiting.get()) is not None:
             with self._lock:
-                lost, self._lost = self._lost, 0
-            if lost:
-                self._append({"ts": round(time.time(), 3), "event": "lost", "count": lost})
-            self._append(facts)
+                lost = self._lost
+            if lost and self._append({"ts": round(time.time(), 3), "event": "lost", "count": lost}):
+                with self._lock:
+                    self._lost -= lost
+            if not self._append(facts):
+                with self._lock:
+                    self._lost += 1
+                    self.lost += 1
 
-    def _append(self, facts: dict[str, Any]) -> None:
-        self._sequence += 1
-        line = json.dumps({**facts, "seq": self._sequence, "prev": self._previous}, separators=(",", ":")).encode()
-        self._previous = hashlib.sha256(line).hexdigest()
+    def _append(self, facts: dict[str, Any]) -> bool:
+        """Write one line; False where that cannot be done. What was not written is no link of the chain."""
+        sequence = self._sequence + 1
+        line = json.dumps({**facts, "seq": sequence, "prev": self._previous}, separators=(",", ":")).encode()
         view = memoryview(b"\n" * self._torn + line + b"\n")
         try:
             while view:
                 written = os.write(self._descriptor, view)
                 view, self._torn = view[written:], written < len(view)
-            self.written += 1
-        except OSError:  # a full disk or a closed terminal must not stop the server; the gap in `seq` shows it
-            with self._lock:
-                self._lost += 1
-                self.lost += 1
+        except OSError:  # a full disk or a closed terminal must not stop the server
+            if len(view) > 1:  # more is missing than the line feed
+                return False
+        self._sequence, self._previous = sequence, hashlib.sha256(line).hexdigest()
+        self.written += 1
         if self._most_bytes is not None:
             self._shorten(self._most_bytes)
+        return True
 
     def _shorten(self, most_bytes: int) -> None:
         """Keep the last quarter of a file that is too long. What is no file has no length, and stays as it is."""
@@ -121,15 +128,12 @@ def cut(paths: list[str]) -> list[str]:
     return [path[:PATH_LENGTH] for path in paths[:PATHS]]
 
 
-def _resume(file: str) -> tuple[int, str, bool]:
+def _resume(descriptor: int) -> tuple[int, str, bool]:
     """Sequence number and hash of the last whole line, so that a restart continues the chain; whether more follows."""
-    try:
-        with open(file, "rb") as log:
-            log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - 65536))
-            *lines, torn = log.read().split(b"\n")
-    except FileNotFoundError:
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode):  # a device may never end, a pipe never begin
         return 0, GENESIS, False
+    *lines, torn = os.pread(descriptor, _TAIL, max(0, facts.st_size - _TAIL)).split(b"\n")
     for line in reversed((*lines, torn)):
         try:
             return int(json.loads(line)["seq"]), hashlib.sha256(line).hexdigest(), bool(torn)

@@ -7,10 +7,13 @@ import hashlib
 import itertools
 import json
 import os
+import threading
 
 import pytest
 
 from sandbox_server.audit import GENESIS, AuditLog, cut
+from sandbox_server.verifying import verify
+from tests.support.waiting import eventually
 
 
 def lines(path) -> list[dict]:
@@ -87,6 +90,41 @@ def test_a_line_that_was_written_in_part_takes_no_other_line_with_it(tmp_path, m
     assert json.loads(lost)["event"] == "lost"
     assert json.loads(last)["endpoint"] == "health"
     assert json.loads(last)["prev"] == hashlib.sha256(lost).hexdigest()
+
+
+@pytest.mark.parametrize(("unwritten", "lost"), [(1, 0), (30, 3), (1_000_000, 3)])  # bytes at the end of every line
+def test_lines_that_a_full_disk_took_are_counted_and_no_links_of_the_chain(tmp_path, monkeypatch, unwritten, lost):
+    file = tmp_path / "audit.jsonl"
+    write, full = os.write, threading.Event()
+
+    def failing(descriptor, data):
+        count = len(data) - unwritten if full.is_set() else len(data)
+        if count <= 0:
+            raise OSError(errno.ENOSPC, "full")
+        return write(descriptor, data[:count])
+
+    monkeypatch.setattr(os, "write", failing)
+    log = AuditLog(str(file))
+    log.write({"endpoint": "first"})
+    eventually(lambda: log.written == 1)
+    full.set()
+    for _ in range(3):
+        log.write({"endpoint": "shell"})
+    eventually(lambda: log.written + log.lost == 4)
+    full.clear()
+    log.write({"endpoint": "last"})
+    log.close()
+    verdict = verify([(file.name, file.read_bytes().splitlines(keepends=True))])
+    assert (log.lost, verdict.lost) == (lost, lost)
+    assert verdict.lines == 2 + (1 if lost else 3)
+
+
+@pytest.mark.parametrize("path", ["/dev/full", "/dev/zero", "/dev/null"])
+def test_what_is_no_file_is_not_read_for_its_last_line(path):
+    log = AuditLog(path)
+    log.write({"endpoint": "shell"})
+    log.close()
+    assert log.written + log.lost == 1
 
 
 def test_a_torn_last_line_does_not_stop_the_next_start(tmp_path):
