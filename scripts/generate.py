@@ -1,8 +1,8 @@
 """Write every file that is computed from the server's catalogue; ``--check`` only compares.
 
 Outputs: ``sandbox_sdk/_contract.py`` (what the client knows), ``docs/endpoints.md`` (what the reader knows),
-``docs/compatibility.md`` (where the server departs from the recorded contract, and why) and ``docs/traceability.md``
-(which tests show what; computed from the tests).
+``docs/compatibility.md`` (where the server departs from the recorded contract, and why), ``docs/traceability.md`` (which tests show what; computed
+from the tests) and ``docs/subcommands.md`` (what the magics take; from their declarations).
 """
 
 from __future__ import annotations
@@ -172,11 +172,18 @@ def traceability() -> str:
     return text
 
 
+def subcommands() -> str:
+    """What ``%sandbox`` and ``nbsandbox`` take."""
+    text: str = runpy.run_path(str(ROOT / "scripts/subcommands.py"))["page"](GENERATED)
+    return text
+
+
 OUTPUTS: dict[str, Callable[[], str]] = {
     "sandbox_sdk/_contract.py": client_contract,
     "docs/endpoints.md": endpoint_pages,
     "docs/compatibility.md": compatibility,
     "docs/traceability.md": traceability,
+    "docs/subcommands.md": subcommands,
 }
 
 
