@@ -39,7 +39,7 @@ def sources() -> list[Path]:
 
 def read_source(source: Path) -> NotebookNode:
     """The notebook of a source, with cell ids that stay."""
-    notebook: NotebookNode = jupytext.read(source)
+    notebook: NotebookNode = jupytext.read(source, fmt="py:percent")  # guessing would take a shell's "cat" for a magic
     notebook.metadata = nbformat.from_dict(METADATA)
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"{source.stem}-{number}"[:64]
