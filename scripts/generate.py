@@ -1,8 +1,9 @@
 """Write every file that is computed from the server's catalogue; ``--check`` only compares.
 
 Outputs: ``sandbox_sdk/_contract.py`` (what the client knows), ``docs/endpoints.md`` (what the reader knows),
-``docs/compatibility.md`` (where the server departs from the recorded contract, and why), ``docs/traceability.md`` (which tests show what; computed
-from the tests) and ``docs/subcommands.md`` (what the magics take; from their declarations).
+``docs/compatibility.md`` (where the server departs from the recorded contract, and why), ``docs/traceability.md``
+(which tests show what; computed from the tests) and ``docs/subcommands.md`` (what the magics take; from their
+declarations).
 """
 
 from __future__ import annotations

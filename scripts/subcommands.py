@@ -8,13 +8,13 @@ from sandbox_notebook.vocabulary import commands
 _HEAD = """\
 # Subcommands
 
-`%sandbox` heads a line, `%%sandbox` a cell whose body goes along, and `nbsandbox` says the same in a terminal, where the
-body comes from standard input. `%sandbox help NAME` and `nbsandbox NAME --help` show what stands here.
+`%sandbox` heads a line, `%%sandbox` a cell whose body goes along, and `nbsandbox` says the same in a terminal, where
+the body comes from standard input. `%sandbox help NAME` and `nbsandbox NAME --help` show what stands here.
 
-In a terminal only kept sandboxes go on from one command to the next (`nbsandbox start --keep --name work`). The one that
-is meant is the only one, or that of the variable `NBSANDBOX`, or that of `--in NAME`. `nbsandbox --url URL …` (or `--uds
-PATH`, with `--token-env VAR`) talks to a server that is there already. `--json` prints lists as JSON. Exit codes: 0; 1 for
-a failure, a refusal, or nothing found; 2 for a line that cannot be read; of `run`, the command's own.
+In a terminal only kept sandboxes go on from one command to the next (`nbsandbox start --keep --name work`). The one
+that is meant is the only one, or that of the variable `NBSANDBOX`, or that of `--in NAME`. `nbsandbox --url URL …`
+(or `--uds PATH`, with `--token-env VAR`) talks to a server that is there already. `--json` prints lists as JSON. Exit
+codes: 0; 1 for a failure, a refusal, or nothing found; 2 for a line that cannot be read; of `run`, the command's own.
 """
 
 
