@@ -2,23 +2,26 @@
 PYTHON ?= python3
 BIN := .venv/bin/
 READY := .venv/.ready
+# What a target needs, no more: the demo on a fresh machine shall not wait for the tests' tools.
+DEMO := .venv/.demo
+LAB := .venv/.lab
 
 .PHONY: demo lab test check unit tutorials versions bench autobahn site docs generate clean
 
-demo: $(READY)    ## start a sandbox and execute the quickstart notebook for real
+demo: $(DEMO)    ## start a sandbox and execute the quickstart notebook for real
 	$(BIN)python scripts/demo.py
 
-lab: $(READY)     ## open JupyterLab on the tutorials
+lab: $(LAB)     ## open JupyterLab on the tutorials
 	$(BIN)jupyter lab --ServerApp.root_dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 test: check site unit tutorials versions  ## every check there is
 
-$(READY): pyproject.toml server/pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
+$(DEMO) $(LAB) $(READY): pyproject.toml server/pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
 	@echo "installing into .venv, about a minute"
-	$(PYTHON) -m venv .venv
-	$(BIN)pip install --quiet --disable-pip-version-check -e ./server -e ".[dev]"
-	touch $(READY)
+	@$(PYTHON) -m venv .venv
+	@$(BIN)pip install --quiet --disable-pip-version-check -e ./server -e ".[$(patsubst .%,%,$(subst ready,dev,$(notdir $@)))]"
+	@touch $@
 
 check: $(READY)   ## style, types, layers, generated files
 	$(BIN)ruff check .
