@@ -6,7 +6,7 @@ READY := .venv/.ready
 DEMO := .venv/.demo
 LAB := .venv/.lab
 
-.PHONY: demo lab test check unit tutorials versions bench autobahn site docs generate clean
+.PHONY: demo lab test check unit tutorials versions bench autobahn site docs zipapp generate clean
 
 demo: $(DEMO)    ## start a sandbox and execute the quickstart notebook for real
 	$(BIN)python scripts/demo.py
@@ -55,6 +55,9 @@ site: $(READY)    ## the documentation as web pages, in out/site
 
 docs: site        ## read the documentation at http://127.0.0.1:8000
 	NO_MKDOCS_2_WARNING=1 $(BIN)mkdocs serve
+
+zipapp:           ## the server as one file, dist/agent-sandbox-server.pyz
+	$(PYTHON) scripts/onefile.py
 
 generate: $(READY) ## rewrite the generated files
 	$(BIN)python scripts/generate.py

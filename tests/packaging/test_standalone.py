@@ -2,73 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import socket
 import subprocess
-import urllib.request
-import zipapp
-from contextlib import contextmanager
+import sys
 from pathlib import Path
 
 import pytest
 
+from sandbox_server._version import __version__
+from tests.packaging.running import serving
 from tests.support.interpreters import interpreters
 
 SERVER = Path(__file__).resolve().parents[2] / "server"
-TOKEN = "standalone-token"
 
 
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory) -> Path:
-    """`server/` as one file, as an image would carry it."""
-    target = tmp_path_factory.mktemp("zipapp") / "server.pyz"
-    zipapp.create_archive(
-        SERVER, target, main="sandbox_server.cli:main", filter=lambda path: path.suffix in (".py", ".typed", "")
-    )
-    return target
+def test_the_same_source_makes_the_same_file(archive, tmp_path):
+    run = [sys.executable, SERVER.parent / "scripts" / "onefile.py", tmp_path / "again.pyz"]
+    subprocess.run(run, check=True, capture_output=True)
+    assert (tmp_path / "again.pyz").read_bytes() == archive.read_bytes()
 
 
-@contextmanager
-def serving(command: list[str], base: Path):
-    """A running server and its URL; stopped by SIGTERM, which must end it with 0."""
-    process = subprocess.Popen(
-        [*command, "serve", "--host", "127.0.0.1", "--port", "0", "--base-dir", str(base)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={"ABX_SERVER_TOKEN": TOKEN, "PATH": os.defpath},
-    )
-    try:
-        line = process.stdout.readline()
-        assert line.startswith("listening on http://127.0.0.1:"), line + process.stderr.read()
-        yield line.split()[-1]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
-    assert process.returncode == 0, errors
-    assert "Traceback" not in errors
-
-
-def ask(url: str, path: str, body: dict | None = None) -> dict:
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    data = json.dumps(body).encode() if body is not None else None
-    with urllib.request.urlopen(urllib.request.Request(url + path, data, headers), timeout=20) as answer:
-        return json.load(answer)
+def test_the_file_is_a_program(archive):
+    assert os.access(archive, os.X_OK)
+    done = subprocess.run([archive, "version"], capture_output=True, text=True, cwd="/")
+    assert (done.returncode, done.stdout) == (0, f"{__version__}\n"), done.stderr
 
 
 @pytest.mark.finding("R2-C7")
-@pytest.mark.parametrize("version", sorted(interpreters()))
-def test_the_zipapp_serves_with_nothing_but_the_standard_library(version, archive, tmp_path):
-    (tmp_path / "a.txt").write_text("alpha")
-    with serving([interpreters()[version], "-I", "-S", str(archive)], tmp_path) as url:
-        assert ask(url, "/health") == {"status": "ok"}
-        assert ask(url, "/capabilities")["api_version"] == 2
-        assert ask(url, "/files/stat?path=a.txt")["size"] == 5
-        assert ask(url, "/shell", {"command": "cat a.txt"})["stdout"] == "alpha"
-
-
 @pytest.mark.parametrize("version", sorted(interpreters()))
 def test_nothing_outside_the_standard_library_is_imported(version, archive):
     code = (
@@ -86,9 +47,8 @@ def test_nothing_outside_the_standard_library_is_imported(version, archive):
 @pytest.mark.finding("R-B4")
 def test_healthcheck_tells_a_running_server_from_a_missing_one(archive, tmp_path):
     command = [interpreters()[min(interpreters())], "-I", "-S", str(archive)]
-    with serving(command, tmp_path) as url:
-        port = url.rpartition(":")[2]
-        assert subprocess.run([*command, "healthcheck", "--port", port]).returncode == 0
+    with serving(command, tmp_path) as server:
+        assert subprocess.run([*command, "healthcheck", "--port", str(server.port)]).returncode == 0
     with socket.socket() as bound:  # a port that is taken, and that nobody listens on
         bound.bind(("127.0.0.1", 0))
         port = str(bound.getsockname()[1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import venv
 import zipfile
 from pathlib import Path
@@ -12,22 +10,7 @@ import pytest
 
 from sandbox_sdk._version import __version__ as client_version
 from sandbox_server._version import __version__ as server_version
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(*command: object) -> str:
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd="/")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("wheels")
-    for project in (ROOT / "server", ROOT):
-        run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, project)
-    return {path.name.partition("-")[0]: path for path in folder.iterdir()}
+from tests.packaging.conftest import run
 
 
 @pytest.fixture(scope="module")
