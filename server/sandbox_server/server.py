@@ -72,7 +72,7 @@ class SandboxServer:
             self._thread.join()
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Serve until SIGTERM, SIGINT or `stop`; then let requests finish, kill the children and return.
+        """Serve until SIGTERM, SIGINT, SIGHUP or `stop`; then let requests finish, kill the children and return.
 
         `ready` is called as soon as signals are heeded; whoever connects by then is answered.
         """
@@ -90,11 +90,13 @@ class SandboxServer:
         # Python runs a handler only between two of its instructions; the byte that the signal itself sends wakes
         # us even when it comes just before we sleep.
         wakeup = signal.set_wakeup_fd(self._rouser.fileno(), warn_on_full_buffer=False)
-        handlers: Mapping[signal.Signals, Callable[..., None]] = {
+        handlers: dict[signal.Signals, Callable[..., None]] = {
             signal.SIGTERM: lambda *_: self.stop(),
             signal.SIGINT: lambda *_: self.stop(),
             signal.SIGCHLD: lambda *_: processes.reap(),
         }
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            handlers[signal.SIGHUP] = handlers[signal.SIGTERM]
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         processes.adopt_orphans()
         try:

@@ -132,12 +132,33 @@ def test_no_command_is_started_any_more(base: Path, monkeypatch: pytest.MonkeyPa
             assert client.recv(65536).startswith(b"HTTP/1.1 503 ")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_idle_server_ends_at_either_signal(running: ServerProcess, number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_an_idle_server_ends_at_any_of_these_signals(running: ServerProcess, number: signal.Signals) -> None:
     with socket.create_connection(("127.0.0.1", running.port)) as idle:
         running.process.send_signal(number)
         assert running.stop() == 0
         assert idle.recv(1) == b""
+
+
+def test_a_server_whose_terminal_closes_leaves_nobody_behind(running: ServerProcess) -> None:
+    started = running.request(
+        "POST", "/process/start", {"command": "sleep 600", "env": {"CORE_TEST": str(running.pid)}}
+    )
+    assert started.status == 200
+    eventually(lambda: marked(running))
+    running.process.send_signal(signal.SIGHUP)
+    assert running.stop() == 0
+    assert marked(running) == []
+
+
+def test_a_server_told_to_ignore_the_closing_terminal_does(base: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with running_server(base.parent) as server:
+            server.process.send_signal(signal.SIGHUP)
+            assert server.request("GET", "/health").status == 200
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_who_has_asked_before_the_stop_is_answered(base: Path) -> None:
