@@ -16,6 +16,8 @@ _MOST_RECORDS = 64 << 10  # bytes of pax records, or of a long name
 _MOST_SIZE = 1 << 60
 _OCTAL = re.compile(rb"[0-7]*")
 _NUMBER = re.compile(rb"-?[0-9]{1,19}(\.[0-9]*)?")
+_HEEDED = (b"path", b"linkpath", b"size", b"mtime")  # no other record is kept, however many there are
+_SPARSE = b"GNU.sparse."
 _KINDS: Mapping[bytes, Kind] = {
     b"0": "file",
     b"\0": "file",
@@ -65,7 +67,7 @@ def read_tar(source: Bytes) -> Iterator[tuple[Entry, Iterator[memoryview]]]:
 
 
 def _entry(block: bytes, code: bytes, size: int, records: Mapping[bytes, bytes]) -> Entry:
-    if any(key.startswith(b"GNU.sparse.") for key in records):
+    if _SPARSE in records:
         code = b"S"
     name = records.get(b"path") or _name(block)
     if code in (b"0", b"\0") and name.endswith(b"/"):
@@ -154,6 +156,9 @@ def _records(data: bytes) -> dict[bytes, bytes]:
         key, equals, value = data[len(length) + 1 : end - 1].partition(b"=")
         if end <= len(length) + 1 or data[end - 1 : end] != b"\n" or not equals or not key:
             raise bad("a pax record is damaged")
-        found[key] = value
+        if key in _HEEDED:
+            found[key] = value
+        elif key.startswith(_SPARSE):
+            found[_SPARSE] = value
         data = data[end:]
     return found

@@ -8,6 +8,7 @@ from contextlib import suppress
 from .openat2 import OpenAt2
 
 HERE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+_STAGE = 1000  # characters, each of at most four bytes: the kernel takes less than 4096 bytes at a time
 
 
 class Door:
@@ -22,7 +23,27 @@ class Door:
         """The quick way: a descriptor when no link was met, else -1, which says nothing about why."""
         if self._openat2 is None:
             return -1
-        return self._openat2(directory, relative, flags, cached)
+        if len(relative) <= _STAGE:
+            return self._openat2(directory, relative, flags, cached)
+        return self._open_in_stages(self._openat2, directory, relative, flags, cached)
+
+    @staticmethod
+    def _open_in_stages(openat2: OpenAt2, directory: int, relative: str, flags: int, cached: bool) -> int:
+        """The same for a path that is too long for one call; however deep a tree is, stages are few."""
+        current = directory
+        while current >= 0 and len(relative) > _STAGE:
+            cut = relative.rfind("/", 0, _STAGE)
+            stage, relative = relative[: max(cut, 0)], relative[cut + 1 :]
+            deeper = openat2(current, stage, HERE, cached) if stage else -1  # a name this long is nobody's
+            if current != directory:
+                os.close(current)
+            current = deeper
+        if current < 0:
+            return -1
+        try:
+            return openat2(current, relative, flags, cached)
+        finally:
+            os.close(current)
 
     def open(self, directory: int, relative: str, flags: int) -> int:
         """Open step by step where the quick way fails; a link on the way is an `OSError` like any other."""

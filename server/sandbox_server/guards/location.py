@@ -157,14 +157,11 @@ class Location:
         """A tree that is to appear in this directory, which is made when it is missing."""
         return Staging(self, self._guard)
 
-    def replace(self, *, overwrite: bool = True, durable: bool = False, quick: bool = False,
+    def replace(self, *, overwrite: bool = True, durable: bool = False,
                 old: os.stat_result | None | EllipsisType = ...) -> Replacement:  # fmt: skip
-        """New content for this file; missing parents are made.
-
-        `quick` when all of it is in memory already; `old` when the caller has just looked.
-        """
+        """New content for this file; missing parents are made. `old` when the caller has just looked."""
         directory, name = self._parent(make=True)
-        return Replacement(directory, name, self.path, overwrite=overwrite, durable=durable, quick=quick, old=old)
+        return Replacement(directory, name, self.path, overwrite=overwrite, durable=durable, old=old)
 
     def set_mode(self, mode: int, *, recursive: bool) -> int:
         """Give it these permission bits, and all below it when `recursive`; how many things changed."""
@@ -217,7 +214,7 @@ class Location:
 
     def _move(self, target: Location) -> str:
         if target.path.startswith(self.path + "/"):
-            raise Refusal("conflict", f"{quoted(self.path)} cannot move into itself; choose another destination")
+            raise self._into_itself()
         directory, name = self._parent()
         try:
             self._guard.judge_tree(directory, name, self.path)
@@ -226,6 +223,8 @@ class Location:
             try:
                 move_entry(directory, name, new_directory, new_name)
             except OSError as error:
+                if error.errno == errno.EINVAL:  # by way of a directory that was moved meanwhile
+                    raise self._into_itself() from None
                 if error.errno not in _IN_THE_WAY:
                     raise
                 raise Refusal("file_exists", f"{quoted(target.path)} is in the way; remove it first") from None
@@ -234,6 +233,9 @@ class Location:
         finally:
             os.close(directory)
         return target.path
+
+    def _into_itself(self) -> Refusal:
+        return Refusal("conflict", f"{quoted(self.path)} cannot move into itself; choose another destination")
 
     def _object(self) -> int:
         if self._descriptor < 0:

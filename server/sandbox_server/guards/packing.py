@@ -70,6 +70,9 @@ def _entries(top: Location, below: str, links: bool) -> Iterator[tuple[Source, s
         try:
             for name, facts, target in directory.scan(descriptor, ordered=True):
                 yield from _member(directory, descriptor, name, facts, target, links)
+        except PermissionError:  # its names may be read, but it may not be entered to look at them
+            if not below:
+                raise
         finally:
             os.close(descriptor)
     finally:

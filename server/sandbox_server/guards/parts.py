@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from contextlib import suppress
 
 _PREFIX = ".nsb-"
 _SUFFIX = ".part"
-_QUICK = f".quick{_SUFFIX}"
-_QUICK_SECONDS = 60.0  # far more than it takes to write what is in memory already
 
 
-def new_part_name(*, quick: bool = False) -> str:
-    """A name that nobody has. A `quick` part is put in place at once, so it is not held: it is stale when it is old."""
-    return f"{_PREFIX}{os.urandom(8).hex()}{_QUICK if quick else _SUFFIX}"
+def new_part_name() -> str:
+    """A name that nobody has."""
+    return f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
 
 
 def is_part(name: str) -> bool:
@@ -33,10 +30,8 @@ def hold_part(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def is_stale(descriptor: int, name: str) -> bool:
+def is_stale(descriptor: int) -> bool:
     """Whether nobody writes an open part any more."""
-    if name.endswith(_QUICK):
-        return time.time() - os.fstat(descriptor).st_ctime > _QUICK_SECONDS
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -22,14 +22,14 @@ class Replacement:
                  "descriptor", "replaced_directly")  # fmt: skip
 
     def __init__(self, directory: int, name: str, path: str, *, overwrite: bool, durable: bool,
-                 quick: bool = False, old: os.stat_result | None | EllipsisType = ...) -> None:  # fmt: skip
+                 old: os.stat_result | None | EllipsisType = ...) -> None:  # fmt: skip
         """Takes over the descriptor of the directory, also when it fails. `old` is what the caller has just seen."""
         self._directory = directory
         self._name = name
         self._path = path
         self._overwrite = overwrite
         self._durable = durable
-        self._part = new_part_name(quick=quick)
+        self._part = new_part_name()
         self.replaced_directly = False
         try:
             self._old = self._existing() if isinstance(old, EllipsisType) else self._judged(old)
@@ -40,8 +40,7 @@ class Replacement:
         except BaseException:
             os.close(directory)
             raise
-        if not quick:
-            hold_part(self.descriptor)
+        hold_part(self.descriptor)
 
     def __enter__(self) -> Replacement:
         return self

@@ -187,7 +187,7 @@ def remove_stale_part(directory: int, name: str) -> bool:
     except OSError:
         return False
     try:
-        if not is_stale(part, name):
+        if not is_stale(part):
             return False
         remove_entry(directory, name)
         return True

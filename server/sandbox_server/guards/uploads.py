@@ -45,8 +45,11 @@ class Upload:
 
     @property
     def lost(self) -> bool:
-        """Somebody has removed the directory that it was to go to, or the part itself."""
-        return self.part is not None and os.fstat(self.part.descriptor).st_nlink == 0
+        """Somebody has removed the directory that it was to go to, or the part, or changed the length of that."""
+        if self.part is None:
+            return False
+        found = os.fstat(self.part.descriptor)
+        return found.st_nlink == 0 or found.st_size != self.offset
 
     def finish(self, receipt: bytes) -> None:
         """It is in its place; what is kept is the receipt, for a sender who did not get it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import stat
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -25,6 +26,7 @@ from .download import content_disposition
 _TYPES = {"tar": "application/x-tar", "tar.gz": "application/gzip", "zip": "application/zip"}
 _PIECE = 3 << 18  # a multiple of three, so that encoded pieces join without padding
 _STREAMED_LEVEL, _WHOLE_LEVEL = 1, 6
+_LONGEST_IN_ZIP = 65535  # bytes; a directory's name gets a slash
 
 
 def files_archive(call: Call, *, paths: tuple[Location, ...], format: str | None, level: int | None) -> Response:
@@ -35,15 +37,16 @@ def files_archive(call: Call, *, paths: tuple[Location, ...], format: str | None
     for path in paths:
         if path.missing:
             raise Refusal("not_found", f"no file or directory at {quoted(path.path)}; check the path")
-    packing = _Packing(_named(paths), directories=raw, links=format != "zip")
+    packing = _Packing(_named(paths), directories=raw, zip=format == "zip")
     most_bytes, most_files = (_limit(call, name, raw) for name in ("max_bytes", "max_files"))
     if most_files is not None:
-        packing.count(most_files)
+        with _refusing():
+            packing.count(most_files)
     pieces = packing.pieces(format, level)
     if not raw:
         return _whole(pieces, format, most_bytes)
     blocks = joined(_bounded(pieces, most_bytes))
-    with _refusing(most_bytes):
+    with _refusing():
         first = next(blocks)  # whatever is wrong with the paths themselves becomes a refusal, not a broken archive
     disposition = content_disposition(_file_name(paths, format))
     response = Response(
@@ -105,13 +108,14 @@ def _file_name(paths: tuple[Location, ...], format: str) -> str:
 class _Packing:
     """What goes into one archive; looked through once for every use."""
 
-    def __init__(self, named: list[tuple[Location, str]], *, directories: bool, links: bool) -> None:
+    def __init__(self, named: list[tuple[Location, str]], *, directories: bool, zip: bool) -> None:
         self._named = named
         self._directories = directories
-        self._links = links
+        self._zip = zip
 
     def count(self, most: int) -> None:
-        for number, _ in enumerate(self._sources(), 1):
+        files = (source for source in self._sources() if not stat.S_ISDIR(source.mode))
+        for number, _ in enumerate(files, 1):
             if number > most:
                 raise Refusal("invalid_argument", f"there are more than {most} files to pack; pack parts of it")
 
@@ -123,11 +127,19 @@ class _Packing:
 
     def _sources(self) -> Iterator[Source]:
         for location, name in self._named:
-            yield from sources(location, name, directories=self._directories, links=self._links)
+            for source in sources(location, name, directories=self._directories, links=not self._zip):
+                if self._zip and len(source.name) >= _LONGEST_IN_ZIP:
+                    longest = f"zip holds names of less than {_LONGEST_IN_ZIP} bytes"
+                    raise _Unfit(Refusal("invalid_argument", f"{longest}; take tar, or parts", field="format"))
+                yield source
 
 
-class _Outgrown(Aborted):
-    """The archive is larger than a policy allows."""
+class _Unfit(Aborted):
+    """The archive cannot be as it was asked for. Once its head has been sent, it can only be broken off."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 def _bounded(pieces: Iterable[bytes], most: int | None) -> Iterator[bytes]:
@@ -136,17 +148,17 @@ def _bounded(pieces: Iterable[bytes], most: int | None) -> Iterator[bytes]:
     for piece in pieces:
         size += len(piece)
         if most is not None and size > most:
-            raise _Outgrown
+            raise _Unfit(Refusal("payload_too_large", f"the archive has more than {most} bytes; pack less", limit=most))
         yield piece
 
 
 @contextmanager
-def _refusing(most: int | None) -> Iterator[None]:
+def _refusing() -> Iterator[None]:
     """As long as nothing has been sent, what would break an archive off is a refusal."""
     try:
         yield
-    except _Outgrown:
-        raise Refusal("payload_too_large", f"the archive has more than {most} bytes; pack less", limit=most) from None
+    except _Unfit as reason:
+        raise reason.refusal from None
     except Aborted:
         raise Refusal("conflict", "a file became shorter while it was being packed; try again") from None
 
@@ -154,7 +166,7 @@ def _refusing(most: int | None) -> Iterator[None]:
 def _whole(pieces: Iterator[bytes], format: str, most: int | None) -> Response:
     """The JSON form; held in memory until its size is known, as the answer's status depends on it."""
     archive = bytearray()
-    with _refusing(most):
+    with _refusing():
         for piece in _bounded(pieces, most):
             archive += piece
     return Response(200, _encoded(archive, format), [("Content-Type", JSON_TYPE)])

@@ -95,7 +95,7 @@ def _demand_version(call: Call, path: Location, data: bytes, seen: os.stat_resul
 
 
 def _write(call: Call, path: Location, data: bytes, seen: os.stat_result) -> os.stat_result:
-    with path.replace(quick=True, old=seen) as part:
+    with path.replace(old=seen) as part:
         store(call, part.descriptor, Content(data, len(data), None))
         now = present(path.stat_now)
         if now is None or etag_of(now) != etag_of(seen):

@@ -17,6 +17,7 @@ from ..guards.paths import Location
 from ..guards.staging import Staging
 from ..messages import Refusal, Response, json_response
 from .extensions import judge_extension
+from .receiving import is_full
 
 _MOST_MEMBERS = 1_000_000  # where no policy says less
 _LOOK = 16 << 20  # bytes between two looks at the free space
@@ -32,11 +33,16 @@ def files_unpack(call: Call, *, path: Location, overwrite: bool | None) -> Respo
     with path.stage() as staging:
         unpacking = _Unpacking(call, staging)
         kind = call.request.media_type
-        if kind == "application/zip":
-            unpacking.zip()
-        else:
-            pieces = call.request.body.chunks()
-            unpacking.add(read_tar(Bytes(gunzipped(pieces) if kind == "application/gzip" else pieces)))
+        try:
+            if kind == "application/zip":
+                unpacking.zip()
+            else:
+                pieces = call.request.body.chunks()
+                unpacking.add(read_tar(Bytes(gunzipped(pieces) if kind == "application/gzip" else pieces)))
+        except OSError as error:
+            if not is_full(error):
+                raise
+            raise unpacking.no_space() from None
         staging.commit(overwrite=replacing)
         directories = len(staging.directories)
     return json_response(
@@ -59,8 +65,13 @@ class _Unpacking:
         self._most_bytes = call.grant.size("max_bytes")
         self._most_files = call.grant.size("max_files")
         self._unlooked = _LOOK
+        self._free = staging.free()  # before there is anything of it
         self.files = self.links = self.bytes = 0
         self._members = 0
+
+    def no_space(self) -> Refusal:
+        """What is told when it did not fit: the bytes so far against the room that there was."""
+        return _no_space(self.bytes, self._free)
 
     def zip(self) -> None:
         """Spool the body; every member is judged before the first is written."""
@@ -101,10 +112,10 @@ class _Unpacking:
                     self._staging.add_hard_link(entry.name, entry.target)
                     self.files += 1
                 case "file":
-                    self._bound(self.files + 1, self.bytes + entry.size)
+                    self._bound(self.files + self.links + 1, self.bytes + entry.size)
                     self._staging.add_file(entry.name, self._counted(entry, content), entry.mode, entry.mtime)
                     self.files += 1
-            self._bound(self.files, self.bytes)
+            self._bound(self.files + self.links, self.bytes)
 
     def _counted(self, entry: Entry, content: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
         self._unlooked += entry.size
@@ -134,4 +145,8 @@ class _Unpacking:
     def _room(self, needed: int) -> None:
         free = self._staging.free()
         if free is not None and needed > free:
-            raise Refusal("no_space", f"{needed} bytes do not fit on the device", needed=needed, free=free)
+            raise _no_space(needed, free)
+
+
+def _no_space(needed: int, free: int | None) -> Refusal:
+    return Refusal("no_space", f"{needed} bytes do not fit on the device", needed=needed, free=free)

@@ -75,8 +75,7 @@ def _replace(
     *, overwrite: bool, fresh: bool,
 ) -> Placed:  # fmt: skip
     """New content for the whole file."""
-    quick = content.data is not None
-    with path.replace(overwrite=overwrite, durable=finish.durable, quick=quick, old=old) as part:
+    with path.replace(overwrite=overwrite, durable=finish.durable, old=old) as part:
         store(call, part.descriptor, content)
         try:
             with path.turn():
@@ -102,8 +101,7 @@ def _insert(
     if content.data is not None and old is not None:
         content.digest_all()
         return write(content.data)
-    quick = content.data is not None
-    with path.replace(overwrite=old is not None, durable=finish.durable, quick=quick, old=old) as part:
+    with path.replace(overwrite=old is not None, durable=finish.durable, old=old) as part:
         store(call, part.descriptor, content)
         if old is None and (made := _add(part, finish)):
             return made

@@ -116,7 +116,10 @@ class Search:
 
     def _fitting(self, level: Level) -> Iterator[tuple[str, os.stat_result, str | None]]:
         names = level.names if self._matches is None else filter(self._matches, level.names)
-        return self._below.visible(level.path, level.descriptor, names)
+        try:
+            yield from self._below.visible(level.path, level.descriptor, names)
+        except PermissionError:  # the names may be read, but the directory may not be entered to look at them
+            self.skipped["unreadable"] += 1
 
     def _files(self) -> Iterator[_File | Wait]:
         """The content of each regular file whose name fits and that looks like text."""
