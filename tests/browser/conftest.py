@@ -13,7 +13,7 @@ from .lab import CHROMIUM, Lab
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     if not CHROMIUM:
-        pytest.skip("chromium is missing: apt-get install chromium")
+        pytest.skip("no way here: chromium is missing, apt-get install chromium")
     if not find_spec("playwright"):
         pytest.skip("playwright is missing: pip install playwright")
     lab = Lab(tmp_path_factory.mktemp("lab"))

@@ -318,7 +318,7 @@ def test_the_program_inside_runs_under_every_python_from_3_8_on(tmp_path: Path, 
     homes = Path.home().glob(f".pyenv/versions/{version}.*/bin")
     place = next((str(home) for home in homes), None) or os.path.dirname(interpreters().get(version, ""))
     if not place:
-        pytest.skip(f"no Python {version} here")
+        pytest.skip(f"no way here: no Python {version}")
     arguments = ["--program-path", f"{place}:{SYSTEM_PATH}"]
     with running_server(tmp_path, policy=POLICY, arguments=arguments) as server:
         context = Context(server)
@@ -340,7 +340,7 @@ def test_code_runs_under_the_path_rule_of_running_or_not_at_all(tmp_path: Path) 
             ]
             != "kernel"
         ):
-            pytest.skip("this kernel keeps nobody inside a path rule")
+            pytest.skip("no way here: this kernel keeps nobody inside a path rule")
         reply = Context(server).post("/run", {"code": "1"})
         assert (reply.status, reply.json()["code"]) == (403, "forbidden")
     policy = {**POLICY, "endpoints": {"code_*": rule}}

@@ -19,7 +19,7 @@ from sandbox_server.process import kernel
 from tests.server.core.harness import Answer, House, descriptors
 from tests.support.repositories import git, repository
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="no git")
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="no way here: no git")
 Make = Callable[..., House]
 ON: dict[str, Any] = {"groups": ["dev_tools"]}
 
