@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
 import struct
 import zipfile
 import zlib
@@ -71,14 +71,41 @@ FILES: dict[str, bytes] = {
 }
 
 
+# What is written in less than 4.5 : 1 on what lies behind it.
+CONTRASTS = """() => {
+  const channels = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map((c) => c / 255)
+    .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const mixed = (over, under) => over.slice(0, 3).map((c, i) => c * (over[3] ?? 1) + under[i] * (1 - (over[3] ?? 1)));
+  const behind = (element) => {
+    const layers = [];
+    for (let one = element; one; one = one.parentElement) layers.push(channels(getComputedStyle(one).backgroundColor));
+    return layers.reverse().reduce((under, over) => mixed(over, under), [255, 255, 255]);
+  };
+  const poor = [];
+  for (const element of document.querySelectorAll('.nsb-files *')) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!own || !element.checkVisibility()) continue;
+    const ground = behind(element), ink = mixed(channels(getComputedStyle(element).color), ground);
+    const [dark, bright] = [light(ink), light(ground)].sort((a, b) => a - b);
+    const ratio = (bright + 0.05) / (dark + 0.05);
+    if (ratio < 4.5) poor.push([element.textContent.slice(0, 40), element.className, ratio]);
+  }
+  return poor;
+}"""
+
+
 def start(files: dict[str, bytes] | None = None, options: str = "") -> str:
     """The source of a cell that starts a sandbox with these files and shows them."""
     made = {name: data.hex() for name, data in (FILES if files is None else files).items()}
     return (
-        "import os, pathlib, tempfile\nfrom sandbox_sdk import Sandbox\nfrom sandbox_notebook.widgets.views import Views\n"
+        "import os, pathlib, tempfile\nfrom sandbox_sdk import Sandbox\n"
+        "from sandbox_notebook.widgets.views import Views\n"
         f"made = {made!r}\nroot = pathlib.Path(tempfile.mkdtemp())\n"
         "for name, data in made.items():\n"
-        "    (root / name).parent.mkdir(parents=True, exist_ok=True)\n    (root / name).write_bytes(bytes.fromhex(data))\n"
+        "    (root / name).parent.mkdir(parents=True, exist_ok=True)\n"
+        "    (root / name).write_bytes(bytes.fromhex(data))\n"
         f"sb = Sandbox.local(root=root{options})\nbrowser = Views().browse(sb)"
     )
 
@@ -154,3 +181,279 @@ def test_every_kind_of_file_is_shown_as_what_it_is_and_nothing_in_it_runs(lab: L
             f"127.0.0.1:{lab.port}"
         }
         page.run(1)
+
+
+def test_hostile_names_are_text_and_nothing_more(lab: Lab) -> None:
+    names_there = {
+        "<img src=x onerror='window.ran = true'>.txt": b"a",
+        "two\nlines.txt": b"b",
+        "evil\u202etxt.exe": b"c",
+        "back\\slash.txt": b"d",
+        "%2e%2e" + "x" * 200: b"e",
+        "<script><b>.csv": b"<script>window.ran = true</script>,</td><img src=x onerror='window.ran=true'>\n",
+    }
+    name = lab.write("hostile.ipynb", start(names_there), "sb.kill()")
+    with browse(lab, name) as page:
+        ready(page, 6)
+        assert "two\\u000alines.txt" in names(page) and "evil\\u202etxt.exe" in names(page)
+        assert opened(page, "two\\u000alines.txt") == "b"
+        assert opened(page, "back\\slash.txt") == "d"
+        opened(page, "<script><b>.csv")
+        opened(page, "<img src=x onerror='window.ran = true'>.txt")
+        page.page.get_by_role("button", name="Rename").click()
+        page.page.locator(".nsb-files").screenshot(path=lab.directory / "hostile.png")
+        assert page.page.evaluate("() => window.ran === undefined")
+        assert page.page.locator(".nsb-files :is(b, script)").count() == 0
+        page.run(1)
+
+
+def test_the_keyboard_is_enough_and_the_notebook_takes_none_of_its_keys(lab: Lab) -> None:
+    name = lab.write(
+        "keys.ipynb", start(), "print(sorted(e.path for e in sb.files.list('.', recursive=True)))\nsb.kill()"
+    )
+    with browse(lab, name) as page:
+        ready(page, 7)
+        press = page.page.keyboard.press
+        row(page, "data").click()
+        press("ArrowRight")
+        until(lambda: "table.csv" in names(page), 20, "the folder did not open")
+        press("ArrowRight")
+        assert chosen(page) == ["deep"]
+        press("Shift+ArrowDown")
+        assert chosen(page) == ["deep", "table.csv"]
+        press("ArrowLeft")
+        press("ArrowLeft")
+        assert chosen(page) == ["data"] and "table.csv" not in names(page)
+        press("End")
+        assert chosen(page) == ["settings.json"]
+        press("Home")
+        for key in ("d", "d", "b"):  # in a notebook these would delete the cell, and add another
+            press(key)
+        assert chosen(page) == ["data"], "d d goes around; nothing begins with ddb"
+        page.page.wait_for_timeout(1000)  # until what was typed is forgotten
+        for key in "no":
+            press(key)
+        assert chosen(page) == ["notes.txt"]
+        press("Enter")
+        until(lambda: "line one" in shown(page), 20, "the file was not shown")
+        press("F2")
+        assert page.page.evaluate("() => document.activeElement.value") == "notes.txt"
+        page.page.keyboard.type("words")
+        press("Enter")
+        until(lambda: "words.txt" in names(page) and chosen(page) == ["words.txt"], 20, "it was not renamed")
+        press("Delete")
+        assert page.page.evaluate("() => document.activeElement.textContent") == "Cancel"
+        press("Escape")
+        assert chosen(page) == ["words.txt"] and page.page.locator(".nsb-bar").is_hidden()
+        press("Delete")
+        press("Shift+Tab")
+        press("Enter")
+        until(lambda: "words.txt" not in names(page), 20, "it was not deleted")
+        assert page.page.evaluate("() => document.activeElement.getAttribute('role')") == "treeitem"
+        page.page.get_by_role("button", name="New folder").focus()
+        press("Enter")
+        page.page.keyboard.type("made here")
+        press("Enter")
+        until(lambda: "made here" in names(page), 20, "no folder was made")
+        press("Control+a")
+        assert len(chosen(page)) == 7
+        press("Escape")
+        assert chosen(page) == []
+        assert len(page.cells()) == 2
+        assert "'./made here'" in stdout(page, 1)
+
+
+def test_a_screen_reader_is_told_a_tree(lab: Lab) -> None:
+    name = lab.write("roles.ipynb", start(), "sb.kill()")
+    with browse(lab, name) as page:
+        ready(page, 7)
+        tree = page.page.get_by_role("tree", name="Files in /workspace")
+        data = tree.get_by_role("treeitem", name="data", expanded=False)
+        data.dblclick()
+        until(lambda: tree.get_by_role("treeitem", name="data", expanded=True, selected=True).count(), 20, "no folder")
+        until(lambda: tree.get_by_role("treeitem", name="table.csv", level=2).count(), 20, "no child")
+        child = tree.get_by_role("treeitem", name="table.csv", level=2)
+        assert (child.get_attribute("aria-posinset"), child.get_attribute("aria-setsize")) == ("2", "2")
+        tabbable = page.page.evaluate("() => document.querySelectorAll('.nsb-tree [tabindex=\"0\"]').length")
+        assert tabbable == 1
+        page.page.get_by_role("button", name="Sort by size").click()
+        until(
+            lambda: "Sorted by size" in str(page.page.locator(".nsb-files > .nsb-said").text_content()),
+            10,
+            "nothing said",
+        )
+        page.run(1)
+
+
+def saved(page: Page, trigger: Any) -> bytes:
+    with page.page.expect_download(timeout=60_000) as download:
+        trigger()
+    return Path(download.value.path()).read_bytes()
+
+
+@pytest.mark.field(164)
+def test_field_164_downloads_past_every_limit_arrive_with_their_bytes(lab: Lab) -> None:
+    make = "data = os.urandom(30 << 20)\n(root / 'large.bin').write_bytes(data)\nimport hashlib\n"
+    cells = make + "print(hashlib.sha256(data).hexdigest())", "print(browser._outgoing)\nsb.kill()"
+    name = lab.write("download.ipynb", start({"folder/a.txt": b"one", "folder/b/ü.txt": b"two"}), *cells)
+    with browse(lab, name) as page:
+        ready(page, 1)
+        digest = stdout(page, 1).strip()
+        until(lambda: "large.bin" in names(page), 20, "the new file did not show by itself")
+        row(page, "large.bin").click()
+        button = page.page.get_by_role("button", name="Download")
+        got = saved(page, button.click)
+        assert hashlib.sha256(got).hexdigest() == digest
+        done = page.page.locator(".nsb-downloads .nsb-what")
+        until(lambda: done.nth(0).text_content() == f"saved · SHA-256 {digest}", 20, "its digest is not shown")
+        row(page, "folder").click()
+        with zipfile.ZipFile(io.BytesIO(saved(page, button.click))) as archive:
+            assert {name: archive.read(name) for name in archive.namelist() if name[-1] != "/"} == {
+                "folder/a.txt": b"one",
+                "folder/b/ü.txt": b"two",
+            }
+        page.page.locator(".nsb-files").screenshot(path=lab.directory / "downloads.png")
+        assert stdout(page, 2).strip() == "{}"
+        assert "rate exceeded" not in lab.log.read_text()
+
+
+def test_a_download_goes_on_after_the_connection_to_the_kernel_broke(lab: Lab) -> None:
+    make = "import hashlib\ndata = os.urandom(60 << 20)\n(root / 'large.bin').write_bytes(data)\n"
+    name = lab.write(
+        "cut.ipynb", start({"a.txt": b"one"}), make + "print(hashlib.sha256(data).hexdigest())", "sb.kill()"
+    )
+    with browse(lab, name) as page:
+        ready(page, 1)
+        digest = stdout(page, 1).strip()
+        until(lambda: "large.bin" in names(page), 20, "the new file did not show by itself")
+        row(page, "large.bin").click()
+
+        def cut() -> None:
+            page.page.get_by_role("button", name="Download").click()
+            what = page.page.locator(".nsb-downloads .nsb-what")
+            until(lambda: "%" in str(what.text_content()), 20, "the download did not begin")
+            page.page.evaluate(
+                "async () => { for (const w of window.jupyterapp.shell.widgets('main'))"
+                " if (w.sessionContext) w.sessionContext.session.kernel._ws.close(); }"
+            )
+
+        assert hashlib.sha256(saved(page, cut)).hexdigest() == digest
+        page.run(2)
+
+
+def test_the_policy_is_seen_before_one_tries(lab: Lab) -> None:
+    changes = ("files_delete", "files_move", "files_mkdir", "files_upload_stream")
+    rules = {
+        "version": 1,
+        "preset": "workspace",
+        "endpoints": {
+            **{change: {"paths": {"allow": ["/workspace/data"]}} for change in changes},
+            "files_watch": {"enabled": False},
+        },
+    }
+    again = "strict = Sandbox.local(root=tempfile.mkdtemp(), policy='read-only')\nViews().browse(strict)"
+    name = lab.write("policy.ipynb", start(options=f", policy={rules!r}"), again, "sb.kill(); strict.kill()")
+    with browse(lab, name) as page:
+        ready(page, 7)
+        assert page.page.locator(".nsb-row .nsb-badge").count() == 6, "all but the one folder"
+        row(page, "notes.txt").click()
+        why = page.page.locator(".nsb-why")
+        until(lambda: "outside the allowed directories" in str(why.text_content()), 20, "no reason is shown")
+        delete = page.page.get_by_role("button", name="Delete", exact=True)
+        assert delete.get_attribute("aria-disabled") == "true" and "outside" in str(delete.get_attribute("title"))
+        page.page.locator(".nsb-files").screenshot(path=lab.directory / "policy.png")
+        page.page.keyboard.press("Delete")
+        assert page.page.locator(".nsb-bar").is_hidden()
+        row(page, "data").click()
+        until(lambda: delete.get_attribute("aria-disabled") == "false", 20, "the folder may be deleted")
+        assert page.page.locator(".nsb-live").text_content() == ""
+        page.run(1)
+        second = page.page.locator(".nsb-files").nth(1)
+        until(lambda: second.locator("header .nsb-badge").is_visible(), 20, "it does not say that it is read only")
+        assert second.get_by_role("button", name="Upload").get_attribute("title") == (
+            "denied by rule preset:read-only:endpoints.files_upload_stream"
+        )
+        page.run(2)
+
+
+def test_uploads_land_in_the_folder_that_is_chosen(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "fresh.txt").write_text("fresh")
+    name = lab.write(
+        "into.ipynb", start(), "print(sb.files.read_text('data/deep/fresh.txt'), browser.stored[0].bytes)\nsb.kill()"
+    )
+    with browse(lab, name) as page:
+        ready(page, 7)
+        row(page, "data").dblclick()
+        until(lambda: "deep" in names(page), 20, "the folder did not open")
+        row(page, "deep").dblclick()
+        page.page.get_by_role("button", name="Upload").click()
+        assert "to /workspace/data/deep" in str(page.page.locator(".nsb-zone").text_content())
+        page.page.get_by_label("Choose files to upload").set_input_files(str(tmp_path / "fresh.txt"))
+        until(lambda: "fresh.txt" in names(page), 30, "the file did not show")
+        page.page.locator(".nsb-files").screenshot(path=lab.directory / "into.png")
+        assert stdout(page, 1).strip() == "fresh 5"
+
+
+def test_a_folder_of_many_is_shown_by_pages_filtered_and_sorted(lab: Lab) -> None:
+    many = "for n in range(1200): (root / f'file {n}.dat').write_bytes(b'x' * n)\n"
+    name = lab.write("many.ipynb", start({"zebra/inner.txt": b"x"}).replace("sb = ", many + "sb = "), "sb.kill()")
+    with browse(lab, name) as page:
+        page.run(0)
+        until(lambda: len(names(page)) == 500, 30, "the files were not listed")
+        assert names(page)[:4] == ["zebra", "file 0.dat", "file 1.dat", "file 2.dat"], "numbers in their order"
+        page.page.get_by_text("Show 500 more of 1,201").click()
+        assert len(names(page)) == 1000
+        page.page.get_by_label("Filter the files shown by name").fill("77.dat")
+        assert names(page)[:2] == ["file 77.dat", "file 177.dat"] and len(names(page)) == 12
+        page.page.get_by_role("button", name="Sort by size").click()
+        page.page.get_by_role("button", name="Sort by size").click()
+        assert names(page)[0] == "file 1177.dat"
+        page.run(1)
+
+
+def test_changes_show_while_a_cell_runs_and_the_selection_stays(lab: Lab) -> None:
+    busy = (
+        "import time\n(root / 'a new one.txt').write_text('x')\n(root / 'plot.png').unlink()\ntime.sleep(8)\nprint(1)"
+    )
+    name = lab.write("live.ipynb", start(), busy, "browser.close()\nsb.kill()")
+    with browse(lab, name) as page:
+        ready(page, 7)
+        until(lambda: "live" in str(page.page.locator(".nsb-live").text_content()), 20, "it does not watch")
+        row(page, "notes.txt").click()
+        row(page, "raw.bin").click(modifiers=["Control"])
+        row(page, "plot.png").click(modifiers=["Control"])
+        page.run(1, wait=False)
+        until(lambda: "a new one.txt" in names(page) and "plot.png" not in names(page), 6, "changes did not show")
+        assert chosen(page) == ["notes.txt", "raw.bin"]
+        row(page, "data").dblclick()
+        until(lambda: "table.csv" in names(page), 6, "the folder did not open while the cell ran")
+        assert page.cells()[1]["outputs"] == []
+        until(lambda: page.cells()[1]["outputs"], 30, "the cell did not end")
+        page.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+        page.reload()
+        until(lambda: "a new one.txt" in names(page), 30, "it is not there after a reload of the page")
+        page.run(2)
+
+
+@pytest.mark.parametrize(("theme", "width"), [("JupyterLab Light", 1280), ("JupyterLab Dark", 800)])
+def test_it_can_be_read_in_both_themes_and_in_little_room(lab: Lab, theme: str, width: int) -> None:
+    lab.use_theme(theme)
+    name = lab.write(f"look-{width}.ipynb", start(), "sb.kill()")
+    try:
+        with browse(lab, name, width=width) as page:
+            ready(page, 7)
+            row(page, "data").dblclick()
+            until(lambda: "table.csv" in names(page), 20, "the folder did not open")
+            opened(page, "settings.json")
+            files = page.page.locator(".nsb-files")
+            files.screenshot(path=lab.directory / f"look-{width}.png")
+            assert files.evaluate("(element) => element.scrollWidth <= element.clientWidth")
+            row(page, "raw.bin").click()
+            page.page.get_by_role("button", name="Delete", exact=True).click()
+            page.page.screenshot(path=lab.directory / f"delete-{width}.png")
+            poor = page.page.evaluate(CONTRASTS)
+            assert poor == []
+            page.page.get_by_role("button", name="Cancel").click()
+            page.run(1)
+    finally:
+        lab.use_theme("JupyterLab Light")

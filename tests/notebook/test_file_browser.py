@@ -111,6 +111,14 @@ def test_renaming_never_replaces(desk: Desk, place: Path) -> None:
     assert os.listdir(place / "folder") == ["new leaf"]
 
 
+def test_a_link_that_leads_nowhere_is_not_replaced_either(desk: Desk, place: Path) -> None:
+    (place / "link").symlink_to("nowhere")
+    assert desk.ask("rename", path="a.txt", name="link")["error"] == '"link" is there already'
+    assert os.readlink(place / "link") == "nowhere"
+    os.mkfifo(place / "pipe")
+    assert desk.ask("preview", path="pipe", size=0)["error"]
+
+
 def test_folders_are_made_and_things_are_deleted(desk: Desk, place: Path) -> None:
     assert "error" not in desk.ask("mkdir", path="folder", name="inner")
     assert (place / "folder" / "inner").is_dir()
@@ -218,6 +226,24 @@ def test_a_download_that_fails_says_why_and_only_a_few_are_under_way(desk: Desk)
     eventually(lambda: not any(map(os.path.exists, directories)))
 
 
+def test_a_cancelled_download_leaves_nothing(desk: Desk, place: Path) -> None:
+    with open(place / "large", "wb") as file:
+        file.truncate(150_000_000)
+    desk.ask("fetch", id="one", paths=["large"])
+    outgoing = desk.browser._outgoing["one"]
+    desk.say("discard", id="one")
+    eventually(lambda: outgoing.state != "coming")
+    assert not os.path.exists(outgoing.directory.name)
+
+
+def test_downloads_whose_page_was_closed_make_room(desk: Desk) -> None:
+    for id in "1234":
+        assert "error" not in desk.ask("fetch", id=id, paths=["a.txt"])
+    desk.browser._outgoing["2"].asked -= 3600
+    assert "error" not in desk.ask("fetch", id="5", paths=["a.txt"])
+    assert set(desk.browser._outgoing) == {"1", "3", "4", "5"}
+
+
 def test_changes_are_told_by_their_folders_while_a_page_looks(desk: Desk, place: Path) -> None:
     desk.say("hello", page="p")
     eventually(lambda: desk.browser.live == "live")
@@ -228,6 +254,14 @@ def test_changes_are_told_by_their_folders_while_a_page_looks(desk: Desk, place:
     desk.say("bye", page="p")
     eventually(lambda: not [one for one in threading.enumerate() if one.name.startswith("file browser")])
     assert watching.over.is_set() and desk.browser._watching is None
+
+
+def test_pages_that_come_and_go_at_once_leave_no_thread(desk: Desk) -> None:
+    for number in range(20):
+        desk.say("hello", page=str(number))
+        desk.say("bye", page=str(number))
+    eventually(lambda: not [one for one in threading.enumerate() if one.name.startswith("file browser")])
+    assert "failed" not in [told["kind"] for told in desk.told]
 
 
 def test_closing_ends_the_watch(desk: Desk) -> None:

@@ -191,7 +191,7 @@ function render({ model, el }) {
 
   // --- what there is ---
 
-  const entryOf = (path) => folders.get(parent(path))?.rows.find((entry) => entry.path === path);
+  const entryOf = (path = "") => folders.get(parent(path))?.rows.find((entry) => entry.path === path);
   const folder = () => {
     const entry = entryOf(focused);
     return !entry ? "" : entry.dir ? entry.path : parent(entry.path);
@@ -471,7 +471,7 @@ function render({ model, el }) {
     const paths = [...selected].filter((path) => ![...selected].some((other) => other !== path && inside(path, other)));
     if (!paths.length) return;
     if (remove.getAttribute("aria-disabled") === "true") { say(remove.title); return; }
-    const some = paths.map(entryOf).some((entry) => entry?.dir) ? ", with everything in it" : "";
+    const some = paths.map(entryOf).some((entry) => entry?.dir && !entry.to) ? ", with everything in it" : "";
     const what = paths.length === 1 ? `${visible(base(paths[0]))}${some}` : `${paths.length} entries${some.replace("it", "them")}`;
     question(`Delete ${what}? This cannot be undone.`, null, "Delete", async () => {
       const rows = reachable().map((item) => item.key), at = Math.min(...paths.map((path) => rows.indexOf(path)));

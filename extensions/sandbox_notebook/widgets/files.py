@@ -7,12 +7,13 @@ Paths in messages are below the browser's own directory. Names and contents are 
 from __future__ import annotations
 
 import posixpath
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from traitlets import Dict, Int, Unicode
 
-from sandbox_sdk import ConflictError, SandboxError
+from sandbox_sdk import ConflictError, NotFoundError, SandboxError
 
 from ..render import Cell, Row, Table
 from ..text import count, size
@@ -34,6 +35,7 @@ _MOST = 10_000  # entries of one directory
 _JUDGED = 10
 _SHOWN = 50
 _MOST_OUTGOING = 4
+_FORGOTTEN = 60.0  # seconds after which nobody asks for a download any more: its page was closed
 
 
 class FileBrowser(Widget):
@@ -188,18 +190,12 @@ class FileBrowser(Widget):
 
     def _rename(self, message: Message) -> Answer:
         path, name = self._entry(message.get("path")), known_name(message)
-        target = posixpath.join(posixpath.dirname(path), name)
-        if self._sandbox.files.exists(target):
-            raise ConflictError(f'"{name}" is there already')
-        self._sandbox.files.move(path, target)
+        self._sandbox.files.move(path, self._free(posixpath.join(posixpath.dirname(path), name)))
         return {}
 
     def _mkdir(self, message: Message) -> Answer:
         name = known_name(message)
-        path = posixpath.join(self._below(message.get("path")), name)
-        if self._sandbox.files.exists(path):
-            raise ConflictError(f'"{name}" is there already')
-        self._sandbox.files.mkdir(path)
+        self._sandbox.files.mkdir(self._free(posixpath.join(self._below(message.get("path")), name)))
         return {}
 
     def _delete(self, message: Message) -> Answer:
@@ -211,6 +207,14 @@ class FileBrowser(Widget):
                 failed.append([path, carried(error.message)])
         return {"failed": failed}
 
+    def _free(self, path: str) -> str:
+        """This path, at which there is nothing, not even a link that leads nowhere."""
+        try:
+            self._sandbox.files.stat(path, follow=False)
+        except NotFoundError:
+            return path
+        raise ConflictError(f'"{posixpath.basename(path)}" is there already')
+
     def _keep(self, receipt: Receipt) -> None:
         self.stored += (receipt,)
 
@@ -221,6 +225,8 @@ class FileBrowser(Widget):
         if id in self._outgoing:
             return {}  # asked twice
         paths = [self._below(path) for path in _paths(message)]
+        for forgotten in [one for one, outgoing in self._outgoing.items() if outgoing.idle > _FORGOTTEN]:
+            self._outgoing.pop(forgotten).discard()
         if len(self._outgoing) >= _MOST_OUTGOING:
             raise SandboxError(f"{count(_MOST_OUTGOING, 'download')} are under way; wait for one to end, or cancel it")
         fallback = posixpath.basename(self.place) or "files"
@@ -257,6 +263,7 @@ class FileBrowser(Widget):
         outgoing = self._outgoing.get(known(message, "id", str))
         if outgoing is None:
             raise SandboxError("this download has ended")
+        outgoing.asked = time.monotonic()
         return outgoing
 
     def _below(self, path: object) -> str:

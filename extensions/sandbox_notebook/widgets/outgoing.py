@@ -10,6 +10,7 @@ import hashlib
 import os
 import posixpath
 import tempfile
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,13 @@ class Outgoing:
     length: int = 0
     sha256: str = ""
     cancelled: bool = False
+    asked: float = field(default_factory=time.monotonic)
     directory: tempfile.TemporaryDirectory[str] = field(default_factory=_directory)
+
+    @property
+    def idle(self) -> float:
+        """Seconds since somebody asked for a part of it."""
+        return time.monotonic() - self.asked
 
     @property
     def path(self) -> str:
@@ -74,6 +81,8 @@ class Outgoing:
         except (OSError, _Cancelled):
             self.error = "cancelled" if self.cancelled else "it cannot be kept on the notebook's side"
         self.state = "failed" if self.error else "ready"
+        if self.cancelled:
+            self.directory.cleanup()  # of what came since
 
     def _watch(self, done: int, length: int) -> None:
         if self.cancelled:
