@@ -65,6 +65,12 @@ class Exchange:
     leave: Callable[..., None] | None = None
     deferred: list[Callable[[], None]] = field(default_factory=list)
 
+    def give_way(self, refund: bool = False) -> None:
+        """Free the place in the limits, once."""
+        leave, self.leave = self.leave, None
+        if leave is not None:
+            leave(refund=refund)
+
 
 class Application:
     """Policy, guards and handlers behind one door. `handle` never raises."""
@@ -118,7 +124,7 @@ class Application:
             response = self._render(exchange, Refusal("internal_error", "the server failed; its log has the details"))
         response.headers += self._headers
         response.headers.append(("X-Request-Id", request.id))
-        size = self._size(response)
+        size = self._size(exchange, response)
         if response.upgrade is not None and exchange.code is None:
             self._record(exchange, response.status)  # now; another line follows when the connection is over
         response.on_close[:0] = [lambda: self._end(exchange, response.status, size), lambda: self._close(exchange)]
@@ -131,7 +137,7 @@ class Application:
         response.headers += self._headers
         response.headers.append(("X-Request-Id", exchange.request.id))
         self._counters.enter()
-        response.on_close.insert(0, lambda: self._end(exchange, response.status, self._size(response)))
+        response.on_close.insert(0, lambda: self._end(exchange, response.status, self._size(exchange, response)))
         return response
 
     def _answer(self, exchange: Exchange, inline: bool) -> Response:
@@ -183,18 +189,20 @@ class Application:
         try:
             run_all(exchange.deferred)
         finally:
-            if exchange.leave is not None:
-                exchange.leave(refund=refund)
-                exchange.leave = None
+            exchange.give_way(refund)
 
-    def _size(self, response: Response) -> int:
-        """The bytes of the body; 0 for a stream, whose bytes are counted as they go."""
+    def _size(self, exchange: Exchange, response: Response) -> int:
+        """The bytes of the body; 0 for a stream, whose bytes are counted as they go.
+
+        The place in the limits is free before the last bytes are sent: whoever has all of an answer may ask again.
+        """
         body = response.body
+        response.before_end = exchange.give_way
         if isinstance(body, bytes):
             return len(body)
         if isinstance(body, FileSlice):
             return body.length
-        response.body = self._counters.carried(body)
+        response.body = self._counters.carried(body, exchange.give_way)
         return 0
 
     def _end(self, exchange: Exchange, status: int, size: int) -> None:

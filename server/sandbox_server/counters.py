@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 from typing import TypeVar
 
@@ -44,8 +44,8 @@ class Counters:
             self.received += received
             self.sent += sent
 
-    def carried(self, pieces: Iterable[T]) -> Iterator[T]:
-        """The pieces of a streamed answer, passed on; closing this closes them."""
+    def carried(self, pieces: Iterable[T], then: Callable[[], None] = lambda: None) -> Iterator[T]:
+        """The pieces of a streamed answer, passed on, and what to do after the last; closing this closes them."""
         total = 0
         try:
             for piece in pieces:
@@ -58,3 +58,4 @@ class Counters:
             close = getattr(pieces, "close", None)
             if close is not None:
                 close()
+            then()

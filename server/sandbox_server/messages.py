@@ -132,6 +132,7 @@ class Response:
     headers: list[tuple[str, str]] = field(default_factory=list)
     on_close: list[Callable[[], None]] = field(default_factory=list)
     close_connection: bool = False
+    before_end: Callable[[], None] = lambda: None  # called when all but the last bytes of a whole body are sent
     upgrade: Callable[[socket.socket, bytes], None] | None = None
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from sandbox_server.access import Grant, Identity
 from sandbox_server.catalogue import builtin
 from sandbox_server.limits import Limits
 from sandbox_server.messages import Refusal
+from tests.support.server import running_server
 
 STAT = builtin()["files_stat"]
 
@@ -108,3 +109,30 @@ def test_many_threads_never_exceed_the_concurrency():
     assert 1 <= most <= 3
     leaves = [limits.enter(grant(max_concurrency=3)) for _ in range(3)]
     assert len(leaves) == 3
+
+
+def test_who_has_its_answer_is_never_in_its_own_way(tmp_path):
+    """A caller who asks one thing after the other is one at a time, however busy the server is."""
+    calls = [
+        ("GET", "/capabilities", None),
+        ("GET", "/files/list?path=.", None),
+        ("POST", "/files/upload-stream", {"path": "file", "content_base64": "YQ=="}),
+        ("POST", "/shell/stream", {"command": "true"}),
+    ]
+    with running_server(tmp_path, policy={"defaults": {"limits": {"max_concurrency": 1}}}) as server:
+        done = threading.Event()
+
+        def distract():
+            while not done.is_set():
+                server.request("GET", "/health")
+
+        others = [threading.Thread(target=distract) for _ in range(3)]
+        for other in others:
+            other.start()
+        try:
+            for method, target, body in calls:
+                assert [server.request(method, target, body).status for _ in range(30)] == [200] * 30
+        finally:
+            done.set()
+            for other in others:
+                other.join()

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
 
@@ -81,6 +82,7 @@ def one_piece(response: Response, *, close: bool, bodiless: bool) -> bytes | Non
         return None
     if isinstance(body, bytes):
         head = render_head(response, close=close)
+        response.before_end()
         return head if bodiless else head + body
     if isinstance(body, FileSlice) and body.length <= ONE_PIECE:
         data = bytearray(body.length)
@@ -90,6 +92,7 @@ def one_piece(response: Response, *, close: bool, bodiless: bool) -> bytes | Non
             return None  # not cached, or the file system cannot tell
         if count == body.length:
             head = render_head(response, close=close)
+            response.before_end()
             return head if bodiless else head + data
     return None
 
@@ -106,14 +109,18 @@ def send(sock: socket.socket, response: Response, *, close: bool, bodiless: bool
         body.length = len(content)  # the file may have shrunk meanwhile; nothing is announced that does not come
     head = render_head(response, close=close)
     if bodiless:
+        response.before_end()
         _send_all(sock, head)
     elif isinstance(body, FileSlice) and body.length > ONE_PIECE:
         _send_all(sock, head, socket.MSG_MORE)
-        _send_file(sock, body)
+        _send_file(sock, body, response.before_end)
     elif len(content) > ONE_PIECE:
         _send_all(sock, head, socket.MSG_MORE)
-        _send_all(sock, content)
+        _send_all(sock, memoryview(content)[:-ONE_PIECE], socket.MSG_MORE)
+        response.before_end()
+        _send_all(sock, content[-ONE_PIECE:])
     else:
+        response.before_end()
         _send_all(sock, head + content)
 
 
@@ -131,7 +138,7 @@ def finish(response: Response) -> None:
         faults.report("closing a response")
 
 
-def _send_all(sock: socket.socket, data: bytes, flags: int = 0) -> None:
+def _send_all(sock: socket.socket, data: bytes | memoryview, flags: int = 0) -> None:
     try:
         sock.sendall(data, flags)
     except OSError as fault:
@@ -145,11 +152,13 @@ def _read(part: FileSlice) -> bytes:
         raise Aborted from fault
 
 
-def _send_file(sock: socket.socket, part: FileSlice) -> None:
+def _send_file(sock: socket.socket, part: FileSlice, before_end: Callable[[], None]) -> None:
     out, offset, left = sock.fileno(), part.offset, part.length
     while left:
+        if left <= ONE_PIECE:
+            before_end()
         try:
-            count = os.sendfile(out, part.descriptor, offset, left)
+            count = os.sendfile(out, part.descriptor, offset, left - ONE_PIECE if left > ONE_PIECE else left)
         except OSError as fault:
             if fault.errno not in _NO_SENDFILE:
                 raise Aborted from fault

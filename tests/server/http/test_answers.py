@@ -304,3 +304,34 @@ def test_a_response_is_closed_in_reverse_order_and_once() -> None:
     writer.finish(response)
     writer.finish(response)
     assert order == [2, 1]
+
+
+@pytest.mark.parametrize("size", [0, 1, ONE_PIECE, ONE_PIECE + 1])
+@pytest.mark.parametrize("kind", ["bytes", "file", "head"])
+def test_it_is_told_before_the_last_bytes_go_out(kind: str, size: int, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content(size))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setblocking(False)
+        early: list[bytes] = []
+
+        def arrived() -> None:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    early.append(theirs.recv(1 << 20))
+
+        body = FileSlice(os.open(file, os.O_RDONLY), 0, size) if kind == "file" else content(size)
+        marks: list[int] = []
+
+        def tell() -> None:
+            arrived()
+            marks.append(len(early))
+
+        response = Response(200, body, before_end=tell)
+        writer.send(ours, response, close=True, bodiless=kind == "head")
+        arrived()
+        writer.finish(response)
+    (mark,) = marks
+    assert early[mark:]  # something came after it was told
+    assert b"".join(early).endswith(b"\r\n\r\n" if kind == "head" else content(size))
