@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .complete import SandboxMatcher
+from .displays import Displays
 from .magics import SandboxMagics
 from .nested import hint_for
 from .pulse import Pulse
@@ -29,12 +30,14 @@ class Installed:
         self.matcher = SandboxMatcher(self.magics)
         self.transformer = BareMagics()
         self.pulse = Pulse()
+        self.displays = Displays(self.magics)
         self.matcher_function = self.matcher.as_matcher()
 
     def add(self, shell: InteractiveShell) -> None:
         shell.register_magics(self.magics)
         shell.Completer.custom_matchers.append(self.matcher_function)
         shell.ast_transformers.append(self.transformer)
+        self.displays.add(shell)
         shell.events.register("pre_run_cell", self.before_cell)
         shell.events.register("post_run_cell", self.after_cell)
 
@@ -45,6 +48,7 @@ class Installed:
         shell.configurables.remove(self.magics)  # type: ignore[arg-type]
         shell.Completer.custom_matchers.remove(self.matcher_function)
         shell.ast_transformers.remove(self.transformer)
+        self.displays.remove(shell)
         shell.events.unregister("pre_run_cell", self.before_cell)
         shell.events.unregister("post_run_cell", self.after_cell)
         self.pulse.stop()

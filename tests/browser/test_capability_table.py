@@ -65,7 +65,7 @@ def test_a_refusal_lights_its_line_up_while_the_cell_goes_on(lab: Lab) -> None:
         line = page.page.locator("tr[data-endpoint='files_download_stream']")
         until(lambda: "refused 1×" in (line.text_content() or ""), 4, "the refusal was not shown")
         assert "nsb-flash" in (line.get_attribute("class") or "")
-        assert "/etc/passwd" in (page.page.locator(".nsb-said").text_content() or "")
+        assert "/etc/passwd" in (page.page.locator(".nsb-rules-said").text_content() or "")
         page.page.locator(".nsb-rules").screenshot(path=lab.directory / "caps-flash.png")
         until(lambda: "nsb-flash" not in (line.get_attribute("class") or ""), 8, "the light did not go out")
 

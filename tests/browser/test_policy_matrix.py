@@ -31,7 +31,7 @@ def test_a_verdict_is_explained_and_a_path_is_tried_by_the_keyboard_alone(lab: L
             page.page.locator("[data-at='files_list 0']").focus()
             for key in ("ArrowRight", "ArrowRight"):
                 page.page.keyboard.press(key)
-            about = page.page.locator(".nsb-about")
+            about = page.page.locator(".nsb-rules-about")
             until(lambda: "/workspace/in" in (about.text_content() or ""), 10, "the cell was not explained")
             page.page.locator("[data-at='shell 1']").focus()
             assert "switched off" in (about.text_content() or "") and "endpoint_disabled" in (
@@ -58,7 +58,7 @@ def test_two_columns_are_compared(lab: Lab) -> None:
         different = int("".join(page.run(1)["outputs"][0]["data"]["text/plain"]))
         page.page.get_by_role("button", name="Compare").click()
         until(lambda: endpoints(page) == different, 10, "the differences are not shown")
-        said = str(page.page.locator(".nsb-matrix .nsb-said").text_content())
+        said = str(page.page.locator(".nsb-matrix .nsb-rules-said").text_content())
         assert said.startswith(f"{different} differ; with transfer-only they are: ") and "denied" in said
         page.page.locator(".nsb-matrix").screenshot(path=lab.directory / "matrix-diff.png")
         page.page.get_by_role("button", name="Show all").click()

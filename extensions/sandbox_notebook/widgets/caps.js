@@ -22,7 +22,7 @@ function render({ model, el }) {
   const only = make("input", { type: "checkbox" });
   const again = make("button", { type: "button" }, "Refresh");
   const body = make("table", { class: "nsb-table" });
-  const said = make("div", { class: "nsb-said", role: "status", "aria-live": "polite" });
+  const said = make("div", { class: "nsb-rules-said", role: "status", "aria-live": "polite" });
   const root = make("section", { class: "nsb-rules", "aria-label": "What this sandbox may do" },
     make("header", {}, head, facts, make("span", { class: "nsb-gap" }), filter, make("label", {}, only, "only denied"), again),
     make("div", { class: "nsb-scroll", tabindex: "-1" }, body), said);
@@ -57,17 +57,17 @@ function render({ model, el }) {
   }
 
   function line(row) {
-    const button = make("button", { type: "button", class: "nsb-name", "aria-expanded": String(open === row.id) }, row.id);
+    const button = make("button", { type: "button", class: "nsb-rules-name", "aria-expanded": String(open === row.id) }, row.id);
     button.addEventListener("click", () => { open = open === row.id ? "" : row.id; asked = ""; draw(); focus(row.id); });
     const cells = [make("th", { scope: "row" }, button), make("td", {}, verdict(row.verdict)),
       make("td", { class: "nsb-dim" }, WORDS[row.enforcement] ?? ""), make("td", { class: "nsb-dim" }, row.why)];
     const times = denials.get(row.id);
-    if (times) cells[1].append(make("span", { class: "nsb-count" }, `refused ${times}×`));
+    if (times) cells[1].append(make("span", { class: "nsb-rules-count" }, `refused ${times}×`));
     return make("tr", { "data-endpoint": row.id }, ...cells);
   }
 
   function details(row) {
-    const list = make("dl", { class: "nsb-facts" });
+    const list = make("dl", { class: "nsb-rules-facts" });
     for (const [name, value] of row.facts) list.append(make("dt", {}, name), make("dd", {}, value));
     const cell = make("td", { colspan: String(COLUMNS.length) }, list);
     if (row.paths) {
@@ -108,8 +108,8 @@ function render({ model, el }) {
   const focus = (id) => find(id)?.querySelector("button").focus();
 
   body.addEventListener("keydown", (event) => {
-    if (!["ArrowDown", "ArrowUp"].includes(event.key) || !event.target.classList.contains("nsb-name")) return;
-    const buttons = [...body.querySelectorAll(".nsb-name")];
+    if (!["ArrowDown", "ArrowUp"].includes(event.key) || !event.target.classList.contains("nsb-rules-name")) return;
+    const buttons = [...body.querySelectorAll(".nsb-rules-name")];
     buttons[buttons.indexOf(event.target) + (event.key === "ArrowDown" ? 1 : -1)]?.focus();
     event.preventDefault();
   });

@@ -44,6 +44,11 @@ class CapabilityTable(Widget):
         self._found = _discovered(self._sandbox)
         self.context.copy().run(self._show)
 
+    @property
+    def identity(self) -> str:
+        """Whom the server takes us for."""
+        return self._found.identity_id
+
     def flash(self, endpoint: str, message: str) -> None:
         """Light a line up: that call has just been refused."""
         self.context.copy().run(self.tell, "denied", endpoint=endpoint, message=message)

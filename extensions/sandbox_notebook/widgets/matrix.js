@@ -24,11 +24,11 @@ function render({ model, el }) {
   const compare = make("button", { type: "button", "aria-pressed": "false" }, "Compare");
   const several = model.get("columns").length > 1;
   after.selectedIndex = several ? 1 : 0;
-  const bar = make("span", { class: "nsb-bar" }, before, "with", after, compare);
+  const bar = make("span", { class: "nsb-rules-bar" }, before, "with", after, compare);
   bar.hidden = !several;
   const table = make("table", { class: "nsb-table" });
-  const about = make("div", { class: "nsb-about", "aria-live": "polite" });
-  const said = make("div", { class: "nsb-said", role: "status", "aria-live": "polite" });
+  const about = make("div", { class: "nsb-rules-about", "aria-live": "polite" });
+  const said = make("div", { class: "nsb-rules-said", role: "status", "aria-live": "polite" });
   const root = make("section", { class: "nsb-rules nsb-matrix", "aria-label": "Policies side by side" },
     make("header", {}, make("strong", {}, "Who may call what"), make("span", { class: "nsb-gap" }), bar, filter),
     form, make("div", { class: "nsb-scroll", tabindex: "-1" }, table), said, about);
@@ -65,7 +65,7 @@ function render({ model, el }) {
 
   function cellOf(row, number, column) {
     const cell = row.cells[number];
-    const button = make("button", { type: "button", class: "nsb-cell", "data-at": `${row.id} ${number}`, title: cell.facts.map((fact) => fact.join(": ")).join("\n") }, verdict(shown(cell)));
+    const button = make("button", { type: "button", class: "nsb-rules-cell", "data-at": `${row.id} ${number}`, title: cell.facts.map((fact) => fact.join(": ")).join("\n") }, verdict(shown(cell)));
     button.setAttribute("aria-label", `${row.id}, ${column.title}: ${shown(cell)}`);
     const choose = () => { chosen = [row.id, number]; explain(); };
     button.addEventListener("click", choose);
@@ -74,14 +74,14 @@ function render({ model, el }) {
   }
 
   function explain() {
-    for (const other of table.querySelectorAll(".nsb-cell")) other.setAttribute("aria-pressed", String(chosen !== null && other.dataset.at === chosen.join(" ")));
+    for (const other of table.querySelectorAll(".nsb-rules-cell")) other.setAttribute("aria-pressed", String(chosen !== null && other.dataset.at === chosen.join(" ")));
     const row = chosen && model.get("rows").find((one) => one.id === chosen[0]);
     if (!row) {
       about.replaceChildren(make("span", { class: "nsb-dim" }, "Choose a verdict to see the reason, the rule that decides, and the bounds."));
       return;
     }
     const cell = row.cells[chosen[1]], column = model.get("columns")[chosen[1]];
-    const list = make("dl", { class: "nsb-facts" });
+    const list = make("dl", { class: "nsb-rules-facts" });
     for (const [name, value] of cell.facts) list.append(make("dt", {}, name), make("dd", {}, value));
     about.replaceChildren(verdict(cell.verdict), " ", make("b", {}, row.id), ` for ${column.title} `, make("span", { class: "nsb-dim" }, `(${column.about}) · ${row.summary}`), list);
   }
@@ -89,8 +89,8 @@ function render({ model, el }) {
   // As in any grid: arrows go from cell to cell.
   table.addEventListener("keydown", (event) => {
     const step = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key];
-    if (!step || !event.target.classList.contains("nsb-cell")) return;
-    const lines = [...table.querySelectorAll("tr[data-endpoint]")].map((line) => [...line.querySelectorAll(".nsb-cell")]);
+    if (!step || !event.target.classList.contains("nsb-rules-cell")) return;
+    const lines = [...table.querySelectorAll("tr[data-endpoint]")].map((line) => [...line.querySelectorAll(".nsb-rules-cell")]);
     const at = lines.findIndex((line) => line.includes(event.target));
     lines[at + step[0]]?.[lines[at].indexOf(event.target) + step[1]]?.focus();
     event.preventDefault();

@@ -60,6 +60,10 @@ class ProcessPane(Widget):
     def show(self) -> None:
         """Display it, and follow the process from its first kept byte."""
         self._handle = display(self, display_id=True)
+        self.follow()
+
+    def follow(self) -> None:
+        """Follow the process, wherever this is displayed."""
         start_thread(self.context.copy(), self._follow, "process pane")
         start_thread(self.context.copy(), self._flush_often, "process pane sender")
 

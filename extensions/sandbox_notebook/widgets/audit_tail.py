@@ -1,0 +1,77 @@
+"""The end of a sandbox's audit log, where that lies on this machine and this user may read it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sandbox_sdk import LocalSandbox, Sandbox
+
+_TAIL = 1 << 20
+_MOST = 100
+
+Line = dict[str, Any]
+
+
+class AuditTail:
+    """Reads what is new; ``missing`` says why there is nothing to read."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.lines: list[Line] = []
+        self.missing = ""
+        local = local_of(sandbox)
+        self._path = local.box.log if local else ""
+        self._file = 0, 0  # which, and how far it was read
+        if not self._path:
+            self.missing = "The log of this sandbox is not on this machine; whoever runs its server has it."
+
+    def news(self) -> list[Line]:
+        """The lines that have come since the last time, which ``lines`` now ends with."""
+        if not self._path:
+            return []
+        try:
+            with open(self._path, "rb") as file:
+                facts = os.fstat(file.fileno())
+                inode, offset = self._file
+                if inode != facts.st_ino or offset > facts.st_size:  # another one, or cut at its beginning
+                    offset = max(0, facts.st_size - _TAIL)
+                file.seek(offset)
+                whole, newline, _ = file.read(_TAIL).rpartition(b"\n")
+        except OSError as error:
+            self.missing = f"The log of this sandbox cannot be read: {error.strerror}"
+            return []
+        self._file = facts.st_ino, offset + len(whole) + len(newline)
+        found = [line for raw in whole.split(b"\n") if (line := _line(raw)) is not None]
+        self.lines = [*self.lines, *found][-_MOST:]
+        return found
+
+
+def _line(raw: bytes) -> Line | None:
+    """An audit line; the log also holds what the server says otherwise."""
+    if not raw.startswith(b"{"):
+        return None
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and "decision" in line else None
+
+
+def what(line: Line) -> str:
+    """What the call was about."""
+    paths = line.get("paths")
+    words = [
+        *(paths if isinstance(paths, list) else ()),
+        *(line.get(name) for name in ("target", "program", "refused")),
+    ]
+    return " ".join(str(word) for word in words if word)
+
+
+def local_of(sandbox: Sandbox) -> LocalSandbox | None:
+    """The sandbox as something of this machine; None for a server elsewhere."""
+    from sandbox_sdk import Sandbox
+
+    directory = sandbox.info().get("directory")
+    return next((one for one in Sandbox.list_local() if one.state.directory == directory), None)

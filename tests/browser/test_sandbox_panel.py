@@ -1,0 +1,108 @@
+"""A sandbox as the last line of a cell, in a real JupyterLab: its panel, tab by tab."""
+
+from __future__ import annotations
+
+import pytest
+
+from .lab import Lab, Page, browse, until
+
+START = "%load_ext sandbox_notebook\nfrom sandbox_sdk import Sandbox\nsb = Sandbox.local('workspace', name='demo')\nsb"
+USED = (
+    "sb.files.write('notes.txt', 'hello')\np = sb.process.start(['sh', '-c', 'echo started; sleep 60'])\n"
+    "try:\n    sb.files.read('/etc/passwd')\nexcept PermissionError:\n    pass"
+)
+END = "sb.kill()"
+
+
+def sheet(page: Page) -> str:
+    return page.page.locator(".nsb-sheet:visible").inner_text()
+
+
+def tab(page: Page, name: str) -> None:
+    page.page.get_by_role("tab", name=name).click()
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_every_tab_shows_what_it_promises(lab: Lab, theme: str) -> None:
+    look = theme[-5:].strip().lower()
+    lab.use_theme(theme)
+    requests: list[str] = []
+    try:
+        with browse(lab, lab.write("panel.ipynb", START, USED, END), requests=requests) as page:
+            page.run(0)
+            until(lambda: "0 in the background" in sheet(page), 15, "the overview is not live")
+            page.run(1)
+            panel = page.page.locator(".nsb-sandbox")
+            until(lambda: "1 in the background" in sheet(page), 15, "the overview is not live")
+            assert "/workspace" in sheet(page) and "less than a minute" in sheet(page)
+            panel.screenshot(path=lab.directory / f"panel-overview-{look}.png")
+            tab(page, "Files")
+            until(lambda: "notes.txt" in sheet(page), 15, "the files are not shown")
+            panel.screenshot(path=lab.directory / f"panel-files-{look}.png")
+            tab(page, "Rules")
+            until(lambda: "endpoints are allowed" in sheet(page), 15, "the rules are not shown")
+            tab(page, "Metrics")
+            until(lambda: page.page.locator(".nsb-gauge polyline").count() == 3, 15, "nothing was measured")
+            page.page.wait_for_timeout(3000)
+            panel.screenshot(path=lab.directory / f"panel-metrics-{look}.png")
+            tab(page, "Audit")
+            until(lambda: "/etc/passwd" in sheet(page), 15, "the refusal is not shown")
+            panel.screenshot(path=lab.directory / f"panel-audit-{look}.png")
+            tab(page, "Processes")
+            until(lambda: "sleep 60" in sheet(page) and "running" in sheet(page), 15, "the process is not shown")
+            panel.get_by_role("button", name="Output").click()
+            until(lambda: "started" in sheet(page), 15, "its output is not shown")
+            panel.screenshot(path=lab.directory / f"panel-processes-{look}.png")
+            panel.get_by_role("button", name="Kill").click()
+            until(lambda: "ended by SIGKILL" in sheet(page), 15, "it was not killed")
+            page.run(2)
+            panel.scroll_into_view_if_needed()
+            until(lambda: "has ended" in panel.inner_text(), 15, "its end was not told")
+        assert {address.split("/")[2] for address in requests if "://" in address} == {f"127.0.0.1:{lab.port}"}
+    finally:
+        lab.use_theme("JupyterLab Light")
+
+
+def test_the_keyboard_goes_from_tab_to_tab_and_a_busy_kernel_still_answers(lab: Lab) -> None:
+    with browse(lab, lab.write("keys.ipynb", START, "import time\ntime.sleep(6)", END)) as page:
+        page.run(0)
+        until(lambda: "0 in the background" in sheet(page), 15, "the overview is not live")
+        page.run(1, wait=False)
+        page.page.get_by_role("tab", name="Overview").focus()
+        for _ in range(4):
+            page.page.keyboard.press("ArrowRight")
+        assert page.page.evaluate("() => document.activeElement.textContent") == "Metrics"
+        until(lambda: "Memory" in sheet(page), 5, "nothing was measured while a cell ran")
+        page.page.keyboard.press("End")
+        assert "Nothing noted" in sheet(page) or "asking" in sheet(page)
+        page.page.keyboard.press("ArrowRight")
+        assert page.page.get_by_role("tab", name="Overview").get_attribute("aria-selected") == "true"
+
+
+def test_it_comes_back_when_the_page_is_loaded_again(lab: Lab) -> None:
+    with browse(lab, lab.write("again.ipynb", START, USED, END)) as page:
+        page.run(0)
+        page.run(1)
+        tab(page, "Rules")
+        until(lambda: "endpoints are allowed" in sheet(page), 15, "the rules are not shown")
+        page.page.evaluate("async () => await window.jupyterapp.commands.execute('docmanager:save')")
+        page.reload()
+        until(lambda: page.page.locator(".nsb-sandbox").count() == 1, 20, "the panel is gone")
+        tab(page, "Rules")
+        until(lambda: "endpoints are allowed" in sheet(page), 15, "the rules are not shown again")
+        page.run(2)
+
+
+def test_what_the_policy_forbids_is_asked_once_and_said(lab: Lab) -> None:
+    start = START.replace("'workspace'", "'transfer-only'")
+    count = (
+        "noted = open(sb._local.box.log).read()\nprint(*map(noted.count, ('process_list', 'metrics')))\nsb.kill()"
+    )
+    with browse(lab, lab.write("forbidden.ipynb", start, count)) as page:
+        page.run(0)
+        until(lambda: "less than a minute" in sheet(page), 15, "the overview is not live")
+        tab(page, "Metrics")
+        until(lambda: "metrics" in sheet(page), 15, "the refusal is not shown")
+        page.page.wait_for_timeout(3000)
+        outputs = page.run(1)["outputs"]
+        assert "".join(output.get("text", "") for output in outputs).strip() == "1 1"
