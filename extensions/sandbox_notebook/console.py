@@ -206,6 +206,8 @@ def _ran(call: Invocation) -> None:
 
 
 def _code_given(call: Invocation) -> None:
+    if call.parsed.many("push") or call.parsed.many("pull"):
+        raise Mistake("a terminal has no variables to take along", f"{PROGRAM} upload and download move files")
     call.parsed.rest.clear()  # it is the body
 
 

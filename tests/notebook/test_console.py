@@ -189,6 +189,23 @@ def test_ctrl_c_ends_the_command_and_says_so() -> None:
         assert process.wait(30) == 130
 
 
+def test_the_audit_log_is_followed_while_it_grows() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "audit", "-f", "--denied"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert nb("download", "/etc/followed").returncode == 1
+        while b"/etc/followed" not in (line := process.stdout.readline()):
+            assert line, process.stderr.read()
+        process.send_signal(signal.SIGINT)
+        assert b"only the following has ended" in process.stderr.read()
+        assert process.wait(30) == 130
+
+
+def test_a_terminal_has_no_variables_to_move() -> None:
+    assert nb("code", "--push", "x", "1").stderr.splitlines()[0] == "a terminal has no variables to take along"
+
+
 # term
 
 

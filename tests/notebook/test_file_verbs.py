@@ -97,6 +97,13 @@ def test_lines_are_found_with_their_place_and_the_hit_is_marked(filled: Run) -> 
     assert isinstance(hit, SearchHit) and (hit.line, hit.column) == (2, 5)
 
 
+def test_indented_lines_stay_indented_and_the_hit_is_still_marked(started: Run) -> None:
+    started("%%sandbox run\nopen('[x]*', 'w').write('\\tif a:\\n\\t\\treturn a\\n')")
+    done = started("%sandbox grep 'return a' '[x]*'")
+    assert done.text.splitlines()[0] == "[x]*:2          return a"
+    assert ">return a</mark>" in done.outputs[0]["text/html"]
+
+
 # edit
 
 

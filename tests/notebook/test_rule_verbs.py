@@ -135,4 +135,8 @@ def test_text_is_typed_into_a_process_that_listens(started: Run) -> None:
     started("sb = %sandbox use local\nsb.process.attach(sb.process.list(finished=True)[0].id).wait(10)")
     assert started("%sandbox logs 1").stdout == "hello there\nmore\n"
     assert failure(started("%sandbox stdin 1"))[0] == "text is missing: the line to type"
+    assert failure(started("%sandbox stdin 1 more")) == (
+        "cat has no input that is open",
+        "%sandbox run --bg --stdin COMMAND leaves it open",
+    )
     assert failure(started("%sandbox run --stdin cat"))[0] == "--stdin goes with --bg and a command"

@@ -10,9 +10,9 @@ from ..results import Notice
 
 def rm(call: Invocation) -> Outcome:
     files, paths = call.entry().sandbox.files, call.parsed.many("path")
-    for path in paths:  # all of them first: half of a list removed helps nobody
+    for path in [] if call.parsed.flag("recursive") else paths:  # all of them before one of them is gone
         info = files.stat(path, follow=False)
-        if info.is_dir and not info.is_symlink and not call.parsed.flag("recursive"):
+        if info.is_dir and not info.is_symlink:
             raise Mistake(f'"{path}" is a directory', f"%sandbox rm -r {quote(path)} removes it and all that is in it")
     for path in paths:
         files.delete(path)

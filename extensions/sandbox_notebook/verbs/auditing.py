@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from ..errors import Stopped
@@ -38,7 +39,7 @@ def audit(call: Invocation) -> Outcome:
             shown = Rows(found, Table(rows, headers if rows else (), notes=notes), dict)
             return Outcome(shown, shown)
         try:
-            for line in (*found, *_coming(file)):
+            for line in chain(found, _coming(file)):
                 if not denied or line["decision"] == "deny":
                     cells = [cell.text if isinstance(cell, Cell) else cell for cell in _row(entry, line, timed)]
                     call.front.out.write(printable("  ".join(cells)) + "\n")

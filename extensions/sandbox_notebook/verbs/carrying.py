@@ -77,7 +77,7 @@ def pull(sandbox: Sandbox, context: CodeContext, name: str, *, pickled: bool) ->
         return objects.unpack(data, pickled=pickled)
     except objects.Unfit as error:
         raise _stays(name, str(error).replace("there", "here"), "come back") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError, MemoryError) as error:
         raise _stays(name, f"what came is damaged ({type(error).__name__})", "come back") from error
 
 

@@ -93,7 +93,7 @@ def _run(call: Invocation, entry: Entry, source: str) -> Execution:
     except ConflictError:
         state = _settled(context)
         if state == "busy":
-            raise
+            raise Mistake("the code of another cell is still running here", "wait for it, or --new ends it") from None
         if state == "dead":
             context.restart()
             call.front.err.write("the program of the context has ended meanwhile: its variables are gone\n")

@@ -65,7 +65,9 @@ class Diff(Shown):
     quotes = True
 
     def __init__(self, path: str, diff: str, cut: bool, dry: bool, colours: bool) -> None:
-        lines = [line for line in diff.split("\n") if line and not line.startswith(("---", "+++"))]
+        lines = [
+            line for line in diff.replace("\t", "    ").split("\n") if line and not line.startswith(("---", "+++"))
+        ]
         rows: list[Row] = [[Cell(line, _TONES.get(line[0], "code"))] for line in lines]
         added, removed = (sum(line[0] == sign for line in lines) for sign in "+-")
         head = f"{path}: {count(added, 'line')} added, {removed} removed" if lines else f"{path} is as it was"

@@ -18,7 +18,7 @@ from ..vocabulary import PRESETS
 from .rules import fresh
 
 _SECONDS = 60.0
-# Who may write the file matters where a server reads it; a sandbox of this machine gets a copy that nobody in it reaches.
+# Who may write the file matters where a server reads it; a sandbox here gets a copy that nobody in it reaches.
 _ELSEWHERE = "L5"
 
 

@@ -79,11 +79,21 @@ def stdin(call: Invocation) -> Outcome:
         raise Mistake("the line and the body are both to be typed", "%sandbox stdin 1 yes")
     if text is None and call.body is None and not eof:
         raise Mistake("text is missing: the line to type", call.parsed.command.example)
+    from sandbox_sdk import ConflictError
+
     typed = call.body if call.body is not None else f"{text}\n" if text is not None else ""
-    if typed:
-        process.stdin.write(typed)
-    if eof:
-        process.stdin.close()
+    try:
+        if typed:
+            process.stdin.write(typed)
+        if eof:
+            process.stdin.close()
+    except ConflictError as error:
+        if error.code != "conflict":
+            raise
+        raise Mistake(
+            f"{title(entry, process.info)} has no input that is open",
+            "%sandbox run --bg --stdin COMMAND leaves it open",
+        ) from error
     name = f"{entry.number(key(process.info))} ({shortened(title(entry, process.info))})"
     got = " and ".join([*(["it"] if typed else []), *(["the end of its input"] if eof else [])])
     return Outcome(None, Notice(f"{name} got {got}"))

@@ -34,10 +34,10 @@ def find(call: Invocation) -> Outcome:
 def grep(call: Invocation) -> Outcome:
     entry, parsed = call.entry(), call.parsed
     text, path, most = parsed.text("text"), parsed.text("path", "."), parsed.count("most", _MOST_LINES)
-    name, context = parsed.text("name") or None, parsed.count("context", 0)
-    if entry.sandbox.files.exists(path) and not entry.sandbox.files.stat(path).is_dir:
-        path, name = posixpath.dirname(path) or ".", re.sub(r"([*?[])", r"[\1]", posixpath.basename(path))
-    depth = 1 if path != parsed.text("path", ".") else DEEPEST
+    name, context, depth = parsed.text("name") or None, parsed.count("context", 0), DEEPEST
+    if path != "." and _is_file(entry, path):
+        directory, only = posixpath.split(path)
+        path, name, depth = directory or ".", re.sub(r"([*?[])", r"[\1]", only), 1
     found = entry.sandbox.files.search(
         path, name, contents=text, regex=parsed.flag("regex"), ignore_case=parsed.flag("ignore_case"),
         context=context, max_depth=depth, max_results=most,
@@ -50,22 +50,37 @@ def grep(call: Invocation) -> Outcome:
     return Outcome(shown, shown)
 
 
+def _is_file(entry: Entry, path: str) -> bool:
+    from sandbox_sdk import EndpointNotAvailableError, PolicyDeniedError
+
+    try:
+        return not entry.sandbox.files.stat(path).is_dir
+    except (EndpointNotAvailableError, PolicyDeniedError):  # nobody may look, so the search will tell
+        return False
+
+
 def _rows(entry: Entry, hit: SearchHit, length: int, context: bool) -> list[Row]:
     """The line with the hit, and the lines around it."""
     path, line = entry.relative(hit.path), hit.line or 0
-    start = (hit.column or 1) - hit.start
-    text = ("…" if hit.start > 1 else "") + hit.text + ("…" if hit.cut else "")
-    start += hit.start > 1
+    cut = int(hit.start > 1)
+    at = (hit.column or 1) - hit.start + cut
+    text = "…" * cut + hit.text + "…" * hit.cut
+    head, middle, tail = (_plain(part) for part in (text[:at], text[at : at + length], text[at + length :]))
+    marked = Cell(head + middle + tail, mark=(len(head), len(head + middle)) if middle else None)
     before: list[Row] = [
-        [Cell(f"{path}-{line - len(hit.before) + index}", "dim"), Cell(near, "dim")]
+        [Cell(f"{path}-{line - len(hit.before) + index}", "dim"), Cell(_plain(near), "dim")]
         for index, near in enumerate(hit.before)
     ]
     after: list[Row] = [
-        [Cell(f"{path}-{line + 1 + index}", "dim"), Cell(near, "dim")] for index, near in enumerate(hit.after)
+        [Cell(f"{path}-{line + 1 + index}", "dim"), Cell(_plain(near), "dim")] for index, near in enumerate(hit.after)
     ]
-    marked = Cell(text, mark=(start, start + length) if length else None)
     gap: list[Row] = [["", ""]] if context else []
     return [*before, [Cell(f"{path}:{line}", "dim"), marked], *after, *gap]
+
+
+def _plain(line: str) -> str:
+    """Tabs as blanks: escapes would hide how deep code is indented."""
+    return line.replace("\t", "    ")
 
 
 def _notes(found: SearchResult, most: int, total: str) -> list[str]:
