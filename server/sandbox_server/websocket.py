@@ -192,10 +192,10 @@ def pong_frame(data: bytes) -> bytes:
 
 
 def close_frame(code: int = NO_CODE, reason: str = "") -> bytes:
-    """The reason is cut where it does not fit."""
+    """The reason is cut where it does not fit; what is no character in it becomes one."""
     if code == NO_CODE:
         return _frame(_CLOSE, b"")
-    text = reason.encode()[: _MOST_CONTROL_BYTES - 2].decode(errors="ignore").encode()
+    text = reason.encode(errors="replace")[: _MOST_CONTROL_BYTES - 2].decode(errors="ignore").encode()
     return _frame(_CLOSE, code.to_bytes(2, "big") + text)
 
 

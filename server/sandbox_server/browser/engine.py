@@ -124,9 +124,17 @@ class Engine:
             page = self._pages.get(owner)
             if page is None or page.broken:
                 await self._make_room(owner)
-                page = self._pages[owner] = await Page.open(chromium, self._guard())
+                page = self._pages[owner] = await self._open(chromium)
             self._pages.move_to_end(owner)
             return page
+
+    async def _open(self, chromium: Chromium) -> Page:
+        """A page; by a new Chromium, where the present one only seems to be there."""
+        api = import_module("playwright.async_api")
+        try:
+            return await Page.open(chromium, self._guard())
+        except api.Error:
+            return await Page.open(await self._start(), self._guard())
 
     async def _make_room(self, owner: str) -> None:
         """Drop this identity's page, if it has one; else the one that nobody has used for longest, if all are taken."""

@@ -67,7 +67,9 @@ class Page:
             return await asyncio.wait_for(work(self), _MOST_SECONDS + _SLACK)
         except (api.TimeoutError, asyncio.TimeoutError):
             raise Refusal("timeout", "the browser took longer than allowed; allow more, or look at the page") from None
-        except api.Error:
+        except api.Error as error:
+            if _is_gone(error):
+                self._break()
             message = "the browser could not do it; the page is gone, broken or unreachable"
             raise Refusal("browser_failed", message) from None
 
@@ -117,7 +119,7 @@ class Page:
         except api.TimeoutError:
             raise
         except api.Error as error:
-            if self._tab.is_closed():
+            if self._tab.is_closed() or _is_gone(error):
                 raise
             said = error.message.removeprefix("Page.evaluate: ").partition("\n")[0]
             raise Refusal("script_failed", f"the script failed in the page: {quoted(said)}") from None
@@ -218,6 +220,11 @@ async def _quietly(work: Awaitable[object]) -> None:
         return
 
 
+def _is_gone(error: Exception) -> bool:
+    """Whether the page, or the driver that had it, is no more; of its own end the driver tells nobody."""
+    return any(words in str(error) for words in ("has been closed", "Connection closed"))
+
+
 def _milliseconds(seconds: float) -> float:
     """Never 0, which would mean without end."""
     return min(max(seconds, 0.001), _MOST_SECONDS) * 1000
@@ -226,7 +233,7 @@ def _milliseconds(seconds: float) -> float:
 def plain(value: Any, levels: int = _MOST_LEVELS) -> Any:
     """What JSON can hold: no endless structures, no numbers that are none; anything else as text."""
     if value is None or isinstance(value, (bool, int, str)):
-        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        return _readable_text(value) if isinstance(value, str) else value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if levels == 0:
@@ -234,5 +241,10 @@ def plain(value: Any, levels: int = _MOST_LEVELS) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item, levels - 1) for item in value]
     if isinstance(value, dict):
-        return {str(key): plain(item, levels - 1) for key, item in value.items()}
+        return {_readable_text(str(key)): plain(item, levels - 1) for key, item in value.items()}
     return str(value)
+
+
+def _readable_text(text: str) -> str:
+    """Halves of characters, which JavaScript lets stand alone, become question marks."""
+    return text.encode("utf-8", "replace").decode()

@@ -22,8 +22,13 @@ _PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 #: Networks whose addresses stand for others, or that `is_global` is too kind to.
 _NEVER = tuple(
     ipaddress.ip_network(text)
-    for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fec0::/10", "192.88.99.0/24")
-)
+    for text in (
+        "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/23", "3fff::/20", "::/96", "fec0::/10",
+        "192.0.0.0/24", "192.88.99.0/24",
+    )
+)  # fmt: skip
+#: Names of this very machine, whatever the resolver says of them.
+_LOCAL_NAMES = frozenset({"localhost", "ip6-localhost", "ip6-loopback", "localhost6"})
 _LONGEST = 8192
 
 
@@ -158,7 +163,7 @@ class UrlGuard:
         return self._opened and any(pattern.startswith(starts) for pattern, _ in self._allow)
 
     def _judge_host(self, host: str) -> None:
-        if host == "localhost" or host.endswith(".localhost"):
+        if host in _LOCAL_NAMES or host.endswith((".localhost", ".localdomain")):
             raise _private(host)
         if ":" in host or _looks_numeric(host):
             self._judge_address(host, host)
@@ -217,7 +222,7 @@ def _as_looked_up(host: str, url: str) -> str:
         host = text
     host = host.lower()
     host = host[:-1] if host.endswith(".") else host
-    if not host or len(host) > 253 or any(char in "/?#@<>^|[]" for char in host):
+    if not all(host.split(".")) or len(host) > 253 or any(char in "/?#@<>^|[]" for char in host):
         raise _invalid(url)
     return host
 

@@ -333,7 +333,7 @@ class Connection:
         """Let another protocol have the connection until it is done."""
         upgrade = response.upgrade
         assert upgrade is not None
-        if exchange.body.left or not exchange.chunked or exchange.request.method != "GET":
+        if exchange.body.length or not exchange.chunked or exchange.request.method != "GET":
             self._finish(response)
             raise Refusal("bad_request", "only a GET request of HTTP/1.1 without a body can change the protocol")
         try:

@@ -20,7 +20,7 @@ from ..messages import quoted
 from ..process.wake import Wake
 from ..websocket import Event
 from .session import Session, is_size
-from .wire import Wire
+from .wire import LAST_SECONDS, Wire
 
 #: The peer has been dismissed because another viewer took the terminal over.
 TAKEN_OVER = 4009
@@ -125,7 +125,10 @@ class SocketViewer:
         more = {"reason": reason} if reason else {}
         self._event("exited", exit_code=exit.code, signal=exit.signal, **more)
         why = {"": "the shell has ended", "idle": "nobody used the terminal for too long"}.get(reason, "it was closed")
-        self._wire.close(websocket.GOING_AWAY if reason == "shutdown" else websocket.NORMAL, why)
+        if reason == "shutdown":
+            self._wire.close(websocket.GOING_AWAY, why, seconds=LAST_SECONDS)
+        else:
+            self._wire.close(websocket.NORMAL, why)
 
     def _event(self, name: str, **facts: Any) -> None:
         message = {"type": "event", "event": name, "session_id": self._session.id, **facts}
@@ -144,7 +147,7 @@ class SocketViewer:
     def _obey(self, event: Event) -> None:
         """One message of the peer. What is wrong with it is told, and nothing else happens."""
         try:
-            message = json.loads(event.data)
+            message = json.loads(event.data.decode())  # left to itself, json would guess the encoding
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):

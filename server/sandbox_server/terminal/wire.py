@@ -27,6 +27,8 @@ PING_SECONDS = 25.0
 SILENCE_SECONDS = 900.0
 #: How long the peer may take to read the last frame and to answer it.
 CLOSE_SECONDS = 10.0
+#: The same when the server stops.
+LAST_SECONDS = 2.0
 _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _SILENT = 4008
 
@@ -67,15 +69,15 @@ class Wire:
             self._frames.append(frame)
             self._queued += len(frame)
 
-    def close(self, code: int, reason: str, *, at_once: bool = False) -> None:
-        """Say goodbye: after what is queued, or instead of it."""
+    def close(self, code: int, reason: str, *, at_once: bool = False, seconds: float = CLOSE_SECONDS) -> None:
+        """Say goodbye: after what is queued, or instead of it. The peer has so long to hear and answer it."""
         if self.closing:
             return
         if at_once:
             self._frames.clear()
         self.code, self.reason = code, reason
         self.send(websocket.close_frame(code, reason))
-        self._deadline = time.monotonic() + CLOSE_SECONDS
+        self._deadline = time.monotonic() + seconds
 
     def turn(self, others: Mapping[int, int], seconds: float, *, listen: bool = True) -> list[Event]:
         """Send, wait for news of the socket or of `others` (descriptor -> poll events), and answer what has come in.

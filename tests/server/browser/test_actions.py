@@ -62,6 +62,7 @@ def test_pictures_and_papers_are_what_they_say(browsing: Browsing) -> None:
     [
         ("1 + 1", 2), ("() => [1, null, 'ü']", [1, None, "ü"]), ("({a: {b: 1.5}})", {"a": {"b": 1.5}}), ("NaN", None),
         ("undefined", None), ("[Infinity]", [None]), ("Promise.resolve('late')", "late"), ("'\\ud800'", "?"),
+        ("({'\\ud800': 1})", {"?": 1}),
     ],
 )  # fmt: skip
 def test_a_script_answers_plain_json(browsing: Browsing, script: str, value: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -165,13 +166,15 @@ def test_a_server_that_stops_does_not_wait_for_a_page_that_never_comes(tmp_path:
             waiting.join()
 
 
-def test_a_chromium_that_dies_is_started_again(tmp_path: Path, site: Site) -> None:
+@pytest.mark.parametrize("program", ["chromium", "run-driver"])
+def test_what_dies_of_the_browser_is_started_again(tmp_path: Path, site: Site, program: str) -> None:
     demand_browser()
     with running_server(tmp_path, policy=policy_for(site), environ=ENVIRON, allow_anonymous=False) as server:
         browsing = Browsing(server, site)
         assert browsing.open("/form").status == 200
         for pid in descendants(server.pid):
-            if b"chromium" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # they end each other
+                if program.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
         eventually(lambda: browsing.open("/form").status == 200)
         assert browsing.evaluate("document.title") == "Form"

@@ -61,7 +61,9 @@ def test_a_url_is_judged_as_recorded(vector: dict[str, Any]) -> None:
         "http://[fec0::1]/", "http://[ff02::1]/", "http://[::1%25lo]/", "http://a b@c/", "http://exa\tmple.com/",
         "http:/example.com", "http:example.com", "http://?x", "http://#x", "http://@/", "http://example.com:1:2/",
         "http://example.com:00080000/", "http://example.com:-1/", "http://example.com:\u0661/", "http://[1.1.1.1]/",
-        "http://[::1]x/", "http://192.88.99.1/", "ws://example.com/",
+        "http://[::1]x/", "http://192.88.99.1/", "ws://example.com/", "http://localhost../", "http://127.0.0.1../",
+        "http://.example.com/", "http://a..b/", "http://localhost.localdomain/", "http://ip6-localhost/",
+        "http://192.0.0.192/", "http://[3fff::1]/", "http://[2001:20::1]/",
         "http://" + "a" * 9000,
     ],
 )  # fmt: skip

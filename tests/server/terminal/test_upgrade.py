@@ -175,6 +175,19 @@ def test_tokens_of_a_list_count_in_any_case(guarded: Place, id: str) -> None:
         assert "sec-websocket-extensions" not in viewer.headers and "sec-websocket-protocol" not in viewer.headers
 
 
+def test_a_request_with_a_body_does_not_attach_however_its_pieces_come(guarded: Place, id: str) -> None:
+    whole = _refused(guarded, id, headers={**BEARER[ANN], "Content-Length": "5\r\n\r\nhello"})
+    assert (whole.status, whole.json()["code"]) == (400, "bad_request")
+    with guarded.connect(id, headers={**BEARER[ANN], "Content-Length": "0"}) as viewer:
+        assert viewer.receive()["event"] == "started"
+
+
+def test_an_id_that_is_no_text_is_an_id_that_nobody_has(guarded: Place) -> None:
+    with guarded.connect("%ff", headers=BEARER[ANN]) as viewer:
+        assert viewer.receive() is None
+        assert (viewer.close_code, viewer.close_reason[:31]) == (1008, "session_not_found: no terminal ")
+
+
 def test_other_methods_do_not_attach(guarded: Place, id: str) -> None:
     for method in ("POST", "DELETE", "PUT"):
         reply = guarded.server.request(method, f"/pty?session_id={id}", headers=BEARER[ANN])

@@ -155,6 +155,9 @@ def test_messages_that_make_no_sense_are_answered_and_change_nothing(place: Plac
             while answer["type"] == "output":
                 answer = viewer.receive()
             assert (answer["type"], answer["code"]) == ("error", "invalid_argument"), message
+        for encoding in ("utf-16", "utf-32"):
+            viewer.sock.sendall(frame(BINARY, '{"type":"input","data":"exit\\n"}'.encode(encoding)))
+            assert viewer.receive()["code"] == "invalid_argument"
         viewer.sock.sendall(frame(BINARY, json.dumps({"type": "input", "data": "echo al''ive\n"}).encode()))
         viewer.until("alive")
 

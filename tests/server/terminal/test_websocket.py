@@ -150,6 +150,7 @@ def test_our_frames_are_as_the_standard_wants_them() -> None:
     assert close_frame() == b"\x88\x00"
     assert close_frame(1000, "bye") == b"\x88\x05\x03\xe8bye"
     assert close_frame(1000, "ü" * 100) == b"\x88\x7c\x03\xe8" + "ü".encode() * 61  # cut between two characters
+    assert close_frame(1008, "\udcff") == b"\x88\x03\x03\xf0?"
 
 
 @given(st.binary(max_size=2000), st.binary(min_size=4, max_size=4))
