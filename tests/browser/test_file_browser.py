@@ -362,10 +362,13 @@ def test_the_policy_is_seen_before_one_tries(lab: Lab) -> None:
         delete = page.page.get_by_role("button", name="Delete", exact=True)
         assert delete.get_attribute("aria-disabled") == "true" and "outside" in str(delete.get_attribute("title"))
         page.page.locator(".nsb-files").screenshot(path=lab.directory / "policy.png")
+        fresh = page.page.get_by_role("button", name="New folder")
+        assert fresh.get_attribute("aria-disabled") == "true"
         page.page.keyboard.press("Delete")
         assert page.page.locator(".nsb-bar").is_hidden()
         row(page, "data").click()
         until(lambda: delete.get_attribute("aria-disabled") == "false", 20, "the folder may be deleted")
+        assert fresh.get_attribute("aria-disabled") == "false"
         assert page.page.locator(".nsb-live").text_content() == ""
         page.run(1)
         second = page.page.locator(".nsb-files").nth(1)

@@ -294,10 +294,11 @@ def test_a_rule_about_one_path_is_told_where_it_holds(tmp_path: Path, monkeypatc
     with Sandbox.local(root=tmp_path, policy=rules) as sandbox:
         desk = Desk(FileBrowser(sandbox), monkeypatch)
         assert {row[0]: row[7] for row in desk.ask("list", path="")["rows"]} == {"in": True, "out": False}
-        denied = desk.ask("judge", paths=["in"])["denied"]
+        denied = desk.ask("judge", paths=["in"], into="in")["denied"]
         assert set(denied) == {"upload", "mkdir", "rename", "delete"}
         assert denied["delete"].startswith('denied: "/workspace/in" lies outside the allowed directories')
-        assert desk.ask("judge", paths=["out"])["denied"] == {}
+        assert desk.ask("judge", paths=["out"], into="out")["denied"] == {}
+        assert set(desk.ask("judge", paths=["out"])["denied"]) == {"upload", "mkdir"}, "it would go to the root"
         desk.say("hello", page="p")
         watching = desk.browser._watching
         assert watching is not None and watching.over.wait(20)

@@ -346,13 +346,13 @@ function render({ model, el }) {
     open.hidden = !entry || (entry.kind !== "file" && !entry.dir && !entry.to);
     rename.hidden = !entry;
     if (previewed && previewed !== paths[0]) clear();
-    const key = paths.join("\0");
+    const key = [...paths, folder()].join("\0");
     if (key === judged) return;
     judged = key;
     allow(denied);
     clearTimeout(judging);
     if (paths.length) judging = setTimeout(async () => {
-      const answer = await ask("judge", { paths }).catch(() => null);
+      const answer = await ask("judge", { paths, into: folder() }).catch(() => null);
       if (answer && key === judged) allow(answer.denied);
     }, 250);
   }
@@ -361,6 +361,8 @@ function render({ model, el }) {
     const paths = [...selected], packed = paths.length > 1 || entryOf(paths[0])?.dir;
     const reasons = { Open: packed ? "" : refused.preview, Download: refused[packed ? "archive" : "download"], Rename: refused.rename, Delete: refused.delete };
     const told = new Map();
+    forbid(fresh, refused.mkdir);
+    forbid(upload, refused.upload);
     for (const element of [open, save, rename, remove]) {
       const reason = reasons[element.textContent];
       forbid(element, reason);

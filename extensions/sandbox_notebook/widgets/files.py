@@ -22,7 +22,7 @@ from .messages import carried, known, known_name, relative
 from .outgoing import Outgoing, archive_name
 from .page import start_thread
 from .preview import preview
-from .rights import Rights
+from .rights import INTO_FOLDER, WITH_ENTRY, Rights
 from .uploads import CHUNK, Uploads, upload_rules
 from .watching import Watching
 
@@ -160,8 +160,10 @@ class FileBrowser(Widget):
         return {"type": shown.kind, **shown.facts}, shown.buffers
 
     def _judge(self, message: Message) -> Answer:
-        paths = [posixpath.join(self.place, path).rstrip("/") for path in _paths(message)]
-        return {"denied": self._rights.of(paths[:_JUDGED])}
+        paths = [self._absolute(path) for path in _paths(message)[:_JUDGED]]
+        into = self._absolute(relative(message.get("into", "")))
+        denied = {**self._rights.of(paths, WITH_ENTRY), **self._rights.of([into], INTO_FOLDER)}
+        return {"denied": {action: carried(reason) for action, reason in denied.items()}}
 
     def _hello(self, message: Message, _: Sequence[memoryview]) -> None:
         self._pages.add(known(message, "page", str))
@@ -268,6 +270,9 @@ class FileBrowser(Widget):
 
     def _below(self, path: object) -> str:
         return posixpath.join(self._path, relative(path))
+
+    def _absolute(self, path: str) -> str:
+        return posixpath.join(self.place, path).rstrip("/") or "/"
 
     def _entry(self, path: object) -> str:
         """As `_below`, but never the browser's own directory."""

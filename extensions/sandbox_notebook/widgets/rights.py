@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sandbox_sdk import SandboxError
@@ -22,6 +22,8 @@ _ACTIONS = {
     "delete": ("files_delete", "delete"),
 }
 _CHANGES = ("upload", "mkdir", "rename", "delete")
+WITH_ENTRY = ("preview", "download", "archive", "rename", "delete")
+INTO_FOLDER = ("upload", "mkdir")
 
 
 class Rights:
@@ -49,15 +51,15 @@ class Rights:
             roots.update(paths.roots)
         return not any(_within(path, root) for root in roots)
 
-    def of(self, paths: Iterable[str]) -> dict[str, str]:
-        """The actions that are denied with one of these paths, each with the reason. The server is asked."""
-        denied = dict(self.denied)
+    def of(self, paths: Iterable[str], actions: Sequence[str]) -> dict[str, str]:
+        """Those of the actions that are denied with one of these paths, each with the reason. The server is asked."""
+        denied = {action: reason for action, reason in self.denied.items() if action in actions}
         for path in paths:
-            for action, (endpoint, op) in _ACTIONS.items():
+            for action in actions:
                 if action in denied:
                     continue
                 try:
-                    decision = self._found.check_path(endpoint, path, op)
+                    decision = self._found.check_path(_ACTIONS[action][0], path, _ACTIONS[action][1])
                 except SandboxError:
                     return denied  # nobody may ask, so only trying will tell
                 if not decision.allowed:
