@@ -51,7 +51,8 @@ def test_every_tab_shows_what_it_promises(lab: Lab, theme: str) -> None:
             tab(page, "Processes")
             until(lambda: "sleep 60" in sheet(page) and "running" in sheet(page), 15, "the process is not shown")
             panel.get_by_role("button", name="Output").click()
-            until(lambda: "started" in sheet(page), 15, "its output is not shown")
+            output = page.page.locator(".nsb-log")
+            until(lambda: output.count() and "started" in output.inner_text(), 15, "its output is not shown")
             panel.screenshot(path=lab.directory / f"panel-processes-{look}.png")
             panel.get_by_role("button", name="Kill").click()
             until(lambda: "ended by SIGKILL" in sheet(page), 15, "it was not killed")
@@ -95,9 +96,7 @@ def test_it_comes_back_when_the_page_is_loaded_again(lab: Lab) -> None:
 
 def test_what_the_policy_forbids_is_asked_once_and_said(lab: Lab) -> None:
     start = START.replace("'workspace'", "'transfer-only'")
-    count = (
-        "noted = open(sb._local.box.log).read()\nprint(*map(noted.count, ('process_list', 'metrics')))\nsb.kill()"
-    )
+    count = "noted = open(sb._local.box.log).read()\nprint(*map(noted.count, ('process_list', 'metrics')))\nsb.kill()"
     with browse(lab, lab.write("forbidden.ipynb", start, count)) as page:
         page.run(0)
         until(lambda: "less than a minute" in sheet(page), 15, "the overview is not live")

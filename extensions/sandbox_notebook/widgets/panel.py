@@ -223,9 +223,11 @@ def _words(metrics: SystemMetrics, processors: float) -> list[tuple[str, str]]:
 
 
 def _noted(line: Line) -> dict[str, str]:
-    when = line.get("ts")
+    when = ""
+    with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):
+        when = datetime.fromtimestamp(line["ts"]).strftime("%H:%M:%S")
     return {
-        "when": datetime.fromtimestamp(when).strftime("%H:%M:%S") if isinstance(when, (int, float)) else "",
+        "when": when,
         "verdict": "denied" if line["decision"] == "deny" else "allowed",
         "endpoint": str(line.get("endpoint") or ""),
         "what": what(line),
