@@ -112,7 +112,8 @@ def plan():
 
 
 def report():
-    tables = {path: list(csv.DictReader(text.splitlines())) for path, text in known["texts"].items() if path.endswith(".csv")}
+    texts = {path: text for path, text in known["texts"].items() if path.endswith(".csv")}
+    tables = {path: list(csv.DictReader(text.splitlines())) for path, text in texts.items()}
     path, rows = next((path, rows) for path, rows in tables.items() if goal["column"] in rows[0])
     whole = [row for row in rows if all(row.values())]
     say(f"{path} has {len(rows)} rows, {len(whole)} of them complete")
@@ -120,18 +121,19 @@ def report():
     def number(name):
         return [float(row[name]) for row in whole]
 
-    names = [name for name in rows[0] if name != goal["column"] and re.fullmatch(r"-?[\d.]+", whole[0][name])]
-    strength = {name: statistics.correlation(number(name), number(goal["column"])) for name in names}
+    target = number(goal["column"])
+    names = [name for name in rows[0] if re.fullmatch(r"-?[\d.]+", whole[0][name]) and name != goal["column"]]
+    strength = {name: statistics.correlation(number(name), target) for name in names}
     best = max(names, key=lambda name: abs(strength[name]))
     say(f"of {len(names)} columns {best} says most about {goal['column']}: r = {strength[best]:.2f}")
 
     half = statistics.median(number(best))
-    parts = {"below": [row for row in whole if float(row[best]) < half], "above": [row for row in whole if float(row[best]) >= half]}
+    points = list(zip(number(best), target))
     lines = [f"# What decides {goal['column']}?", "", f"{best}, with r = {strength[best]:.2f} over {len(whole)} days.", ""]
-    for where, part in parts.items():
-        pair = [float(row[best]) for row in part], [float(row[goal["column"]]) for row in part]
-        slope = statistics.linear_regression(*pair).slope
-        lines.append(f"- {where} {half:g}: r = {statistics.correlation(*pair):.2f}, and {slope:+.2f} for each unit more")
+    for where in ("below", "above"):
+        part = list(zip(*(point for point in points if (point[0] < half) == (where == "below"))))
+        slope = statistics.linear_regression(*part).slope
+        lines.append(f"- {where} {half:g}: r = {statistics.correlation(*part):.2f}, and {slope:+.2f} for each unit more")
     for path, reason in known["refused"].items():
         lines += ["", f"What it costs is not said here: {path} was refused ({reason})."]
     return "\n".join(lines) + "\n"
@@ -204,8 +206,9 @@ def drive(goal, most=20):
         if "say" in message:
             print("   agent:", message["say"])
             continue
-        reply = answer(message["tool"], message["arguments"])
-        print("✗" if "error" in reply else "✓", message["tool"], message["arguments"]["path"], reply.get("error", ""))
+        tool, arguments = message["tool"], message["arguments"]
+        reply = answer(tool, arguments)
+        print("✗" if "error" in reply else "✓", tool, arguments["path"], reply.get("error", ""))
         asked += 1
         if asked == most:
             process.kill()  # a loop that does not end is ended
@@ -266,20 +269,24 @@ for tool, arguments in [
 #     {"name": "read", "description": "The text of a file.",
 #      "input_schema": {"type": "object", "properties": path, "required": ["path"]}},
 #     {"name": "write", "description": "Store a text, below /workspace/out and as .md.",
-#      "input_schema": {"type": "object", "properties": {**path, "text": {"type": "string"}}, "required": ["path", "text"]}},
+#      "input_schema": {"type": "object", "properties": {**path, "text": {"type": "string"}},
+#                       "required": ["path", "text"]}},
 # ]
 #
-# messages = [{"role": "user", "content": "What decides load_kwh in /workspace/in? Write /workspace/out/report.md"}]
+# question = "What decides load_kwh? The data is in /workspace/in. Write /workspace/out/report.md."
+# messages = [{"role": "user", "content": question}]
 # for _ in range(20):
 #     reply = client.messages.create(model=MODEL, max_tokens=4000, tools=described, messages=messages)
 #     messages.append({"role": "assistant", "content": reply.content})
 #     calls = [block for block in reply.content if block.type == "tool_use"]
 #     if not calls:
 #         break
-#     messages.append({"role": "user", "content": [
-#         {"type": "tool_result", "tool_use_id": call.id, "content": json.dumps(answer(call.name, call.input))}
+#     results = [
+#         {"type": "tool_result", "tool_use_id": call.id,
+#          "content": json.dumps(answer(call.name, call.input))}
 #         for call in calls
-#     ]})
+#     ]
+#     messages.append({"role": "user", "content": results})
 # ```
 #
 # `answer` is the function from above, unchanged. A model reads the reason of a refusal and looks for another way, as our program
