@@ -1,56 +1,28 @@
-"""One connection: its bytes become requests, its answers bytes. Blocking, but for `take`, which only looks at bytes.
+"""One connection, and what goes out on it: each request is answered, and what becomes of the connection then.
 
 A connection belongs to one thread at a time: to the selector thread while it waits, to a worker while it is served.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import os
-import select
 import socket
 import struct
 import time
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, NoReturn
+from typing import Literal, NamedTuple
 
 from ..messages import Aborted, FileSlice, Refusal, Request, Response
-from . import faults, parser, writer
-from .body import WireBody, discard
-from .bounds import ONE_PIECE, Bounds
-from .exchange import Exchange, Handler
-from .hosts import HostRules
-from .peer import WirePeer
+from . import faults, writer
+from .body import discard
+from .bounds import ONE_PIECE
+from .exchange import Exchange
+from .incoming import Incoming
+from .site import Site
 from .streaming import Stream
 
 #: What becomes of a connection now: wait for the next request, close after reading on for a moment, close; or wait
 #: until its `stream` can go on.
 After = Literal["keep", "linger", "close", "wait"]
-
-_RECEIVE = 64 * 1024
-
-
-class RequestIds:
-    """Ids unlike those of other runs, cheap to count up, safe to take from any thread."""
-
-    def __init__(self) -> None:
-        self._prefix = os.urandom(6).hex()
-        self._count = itertools.count(1)
-
-    def next(self) -> str:
-        return f"{self._prefix}{next(self._count):06x}"
-
-
-@dataclass(slots=True)
-class Site:
-    """What all connections of a server share."""
-
-    handler: Handler
-    hosts: HostRules = field(default_factory=HostRules)
-    bounds: Bounds = Bounds()
-    ids: RequestIds = field(default_factory=RequestIds)
-    stopping: bool = False  # answers then close their connections
 
 
 class _Started(NamedTuple):
@@ -61,109 +33,16 @@ class _Started(NamedTuple):
     close: bool
 
 
-class Connection:
-    __slots__ = (
-        "_line",
-        "_section",
-        "_fields",
-        "_settled",
-        "_site",
-        "_started",
-        "_no_body",
-        "_peer",
-        "any_host",
-        "buffer",
-        "client",
-        "deadline",
-        "lingering",
-        "path",
-        "sock",
-        "stream",
-    )
+class Connection(Incoming):
+    __slots__ = ("_settled", "_started", "deadline", "lingering", "stream")
 
     def __init__(self, site: Site, sock: socket.socket, address: object, path: str | None = None) -> None:
-        self.sock = sock
-        self.path = path  # what every request here asks for, whatever it says
+        super().__init__(site, sock, address, path)
         self.stream: Stream | None = None  # of the answer under way
-        self._started: _Started | None = None
-        self.buffer = b""
         self.deadline = 0.0
         self.lingering = False
-        self.any_host = sock.family == socket.AF_UNIX
-        self.client = "unix" if self.any_host else client_name(address)
-        self._site = site
+        self._started: _Started | None = None
         self._settled = False
-        self._no_body = WireBody(sock, site.bounds)
-        self._peer = WirePeer(sock)
-        self._line: parser.RequestLine | None = None
-        self._section = b""
-        self._fields: parser.Fields | None = None
-
-    def take(self) -> Exchange | None:
-        """The next request, if all of its head is here. After a refusal nothing more can be read."""
-        buffer = self.buffer
-        start = 2 if buffer.startswith(b"\r\n") else 0
-        end = buffer.find(b"\r\n\r\n", start)
-        self._line = None
-        if end < 0:
-            if buffer:
-                parser.check_incomplete(buffer[start:])
-            return None
-        line_end = buffer.find(b"\r\n", start)
-        line = self._line = parser.parse_request_line(buffer[start:line_end])
-        fields = self._read_fields(buffer[line_end + 2 : end], line.minor)
-        body, rest = self._no_body, buffer[end + 4 :]
-        if fields.length:
-            body = WireBody(self.sock, self._site.bounds, fields.length, rest[: fields.length], fields.expects)
-            rest = rest[fields.length :]
-        self.buffer = rest
-        request = Request(
-            line.method,
-            self.path or line.path,
-            line.query,
-            fields.headers,
-            body,
-            self._peer,
-            self.client,
-            self._site.ids.next(),
-        )
-        return Exchange(request, body, line.minor > 0 and not fields.close, line.minor > 0)
-
-    def _read_fields(self, section: bytes, minor: int) -> parser.Fields:
-        # A client repeats its fields from request to request; equal bytes need no second reading.
-        if self._fields is not None and section == self._section and minor > 0:
-            return self._fields
-        fields = parser.parse_fields(section, minor)
-        self._site.hosts.check(fields, any_host=self.any_host)
-        if minor > 0:
-            self._section, self._fields = section, fields
-        return fields
-
-    def receive(self, seconds: float) -> bool:
-        """Wait for more bytes; False when none came. The end of the peer's bytes raises."""
-        poll = select.poll()
-        poll.register(self.sock, select.POLLIN)
-        if not poll.poll(seconds * 1000):
-            return False
-        try:
-            data = self.sock.recv(_RECEIVE)
-        except BlockingIOError:
-            return False
-        except OSError as fault:
-            raise Aborted from fault
-        if not data:
-            self.ended()
-        self.buffer += data
-        return True
-
-    def ended(self) -> NoReturn:
-        """The peer sends no more: refuse half a head, leave quietly after none."""
-        raise Refusal("bad_request", "the request head ended early") if self.buffer else Aborted
-
-    def expired(self) -> NoReturn:
-        """The peer took too long: the same."""
-        limit = self._site.bounds.head_seconds
-        raise Refusal("timeout", f"the request head did not arrive within {limit:g} s") if self.buffer else Aborted
 
     def converse(self, exchange: Exchange, response: Response | None = None, unsent: bytes = b"") -> After:
         """Answer on this thread, and go on while the next request is there or comes at once.
@@ -246,18 +125,6 @@ class Connection:
             return "close"
         return "linger"
 
-    def render_refusal(self, refusal: Refusal) -> bytes:
-        """The whole answer to what `take` refused; the connection must close after it."""
-        method, path = (self._line.method, self._line.path) if self._line else ("", "")
-        try:
-            response = self._site.handler.refuse(
-                refusal, client=self.client, method=method, path=path, id=self._site.ids.next()
-            )
-            return render(response, close=True, bodiless=method == "HEAD")
-        except Exception:
-            faults.report("a refusal")
-            return b""
-
     def closes(self, exchange: Exchange, response: Response) -> bool:
         """True when this must be the last answer."""
         body = exchange.body
@@ -290,10 +157,11 @@ class Connection:
                 return self._finish(response)
             if response.upgrade is not None:
                 return self._upgrade(exchange, response)
+            patience = self._site.bounds.write_seconds
             if unsent:
-                self.sock.sendall(unsent)
+                writer.send_all(self.sock, unsent, patience)
             elif isinstance(response.body, (bytes, FileSlice)):
-                writer.send(self.sock, response, close=close, bodiless=bodiless)
+                writer.send(self.sock, response, close=close, bodiless=bodiless, patience=patience)
             else:
                 head = writer.render_head(response, close=close, chunked=exchange.chunked)
                 self._started = _Started(exchange, response, close)
@@ -376,29 +244,12 @@ class Connection:
             self._settled = True
             bounds = self._site.bounds
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(bounds.body_seconds / 6))
-            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(bounds.write_seconds))
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(bounds.write_seconds / 10))
 
     def _unsettle(self) -> None:
         """Take the timeouts away: another protocol may be silent as long as it likes."""
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self.sock.setsockopt(socket.SOL_SOCKET, option, _timeval(0))
-
-
-def render(response: Response, *, close: bool, bodiless: bool) -> bytes:
-    """A response that is all there, as one piece; it is finished with that."""
-    data = writer.render_head(response, close=close)
-    if not bodiless and isinstance(response.body, bytes):
-        data += response.body
-    writer.finish(response)
-    return data
-
-
-def client_name(address: object) -> str:
-    """``127.0.0.1:40312`` or ``[::1]:40312``."""
-    if not isinstance(address, tuple):
-        return "unix"
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _timeval(seconds: float) -> bytes:

@@ -7,10 +7,11 @@ import socketserver
 import threading
 from collections.abc import Callable, Mapping
 
-from .connection import Connection, Site
+from .connection import Connection
 from .exchange import Handler
 from .hosts import HostRules
 from .listeners import tune
+from .site import Site
 
 
 class SandboxRequestHandler(socketserver.BaseRequestHandler):

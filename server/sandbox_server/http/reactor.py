@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import select
 import socket
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -22,11 +19,13 @@ from ..messages import Aborted, Refusal, Response
 from . import faults, writer
 from .body import discard_now
 from .bounds import Bounds
-from .connection import After, Connection, Site
+from .connection import After, Connection
 from .exchange import Exchange, Handler
 from .hosts import HostRules
 from .listeners import Accepted, Listeners
 from .parking import Parking
+from .returned import Returned
+from .site import Site
 from .waiting import Waiting
 from .workers import Workers
 
@@ -58,16 +57,13 @@ class Reactor:
         self._workers = Workers(self._bounds.idle_worker_seconds)
         self._on_stop = tuple(on_stop)
         self._epoll = select.epoll()
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._wake_lock = threading.RLock()  # `stop` may interrupt this very thread
-        self._epoll.register(self._wake, select.EPOLLIN)
         doors = tuple(doors)
         self._paths = {sock.fileno(): path for sock, path in doors}
         self._listeners = Listeners(self._epoll, [*listeners, *(sock for sock, _ in doors)], self._turn_away)
         self._connections: set[Connection] = set()
         self._parking = Parking(self._epoll)
         self._waiting = Waiting(self._epoll)
-        self._returned: deque[tuple[Connection, After]] = deque()
+        self._returned = Returned(self._epoll)
         self._lone = False  # the last turn had one event, and that a connection's
         self._now = time.monotonic()
         self._grace: float | None = None  # asked for by `stop`
@@ -76,7 +72,7 @@ class Reactor:
     def stop(self, grace: float = 10.0) -> None:
         """Accept no more, let running requests finish for `grace` seconds, then cut. From any thread or signal."""
         self._grace = grace if self._grace is None else min(grace, self._grace)
-        self._notify()
+        self._returned.ring()
 
     def run(self) -> None:
         """Serve on this thread until stopped."""
@@ -97,7 +93,7 @@ class Reactor:
             self._stop_at,
         )
         events = self._glance() or self._epoll.poll(-1 if wake_at == math.inf else max(0.0, wake_at - time.monotonic()))
-        self._lone = len(events) == 1 and events[0][0] != self._wake
+        self._lone = len(events) == 1 and events[0][0] != self._returned.bell
         self._now = time.monotonic()
         for descriptor, _ in events:
             self._attend_to(descriptor)
@@ -127,7 +123,7 @@ class Reactor:
         try:
             if connection is not None:
                 self._read(connection)
-            elif descriptor == self._wake:
+            elif descriptor == self._returned.bell:
                 self._take_back()
             elif descriptor in self._listeners:
                 self._accept(descriptor)
@@ -215,14 +211,10 @@ class Reactor:
         try:
             after = serve()
         finally:
-            self._returned.append((connection, after))
-            if not self._notify():
-                self._abandon_returned()  # the reactor is gone
+            self._returned.put(connection, after)
 
     def _take_back(self) -> None:
-        os.eventfd_read(self._wake)
-        while self._returned:
-            connection, after = self._returned.popleft()
+        for connection, after in self._returned.take():
             if after == "close" or (after == "keep" and self._site.stopping):
                 self._forget(connection)
                 continue
@@ -346,31 +338,14 @@ class Reactor:
         while self._connections and self._now < self._stop_at:
             self._turn()
 
-    def _notify(self) -> bool:
-        """Wake the selector thread; False when there is none any more."""
-        with self._wake_lock:
-            if self._wake < 0:
-                return False
-            os.eventfd_write(self._wake, 1)
-            return True
-
     def _close(self) -> None:
         self._listeners.close()
-        with self._wake_lock:
-            os.close(self._wake)
-            self._wake = -1
-        self._abandon_returned()
+        self._returned.close()
         for connection in self._waiting.all():
             connection.abandon()
         for connection in self._parking.all():
             self._drop(connection)  # came back after the cut, to linger
         self._epoll.close()
-
-    def _abandon_returned(self) -> None:
-        """From any thread."""
-        with contextlib.suppress(IndexError):
-            while True:
-                self._returned.popleft()[0].abandon()
 
 
 def _send_now(sock: socket.socket, data: bytes) -> int:

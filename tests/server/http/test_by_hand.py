@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sandbox_server.http.bounds import MIB, Bounds
-from sandbox_server.http.connection import Site
 from sandbox_server.http.handler import SandboxRequestHandler
 from sandbox_server.http.hosts import HostRules
+from sandbox_server.http.site import Site
 
 from .fakes import FakeApplication, Server, file_response
 from .test_exchange import stream

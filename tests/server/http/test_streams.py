@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from sandbox_server.http.bounds import Bounds
-from sandbox_server.http.connection import Site
 from sandbox_server.http.handler import SandboxRequestHandler
 from sandbox_server.http.hosts import HostRules
+from sandbox_server.http.site import Site
 from sandbox_server.messages import Request, Response, Wait
 from tests.support.waiting import eventually
 

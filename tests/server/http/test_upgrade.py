@@ -12,10 +12,10 @@ from collections.abc import Callable
 import pytest
 
 from sandbox_server.http.bounds import Bounds
-from sandbox_server.http.connection import Site
 from sandbox_server.http.handler import SandboxRequestHandler
 from sandbox_server.http.hosts import HostRules
 from sandbox_server.http.reactor import Reactor
+from sandbox_server.http.site import Site
 from sandbox_server.messages import Aborted, Request, Response
 from tests.support.waiting import eventually
 
