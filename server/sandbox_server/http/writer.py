@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
+import select
 import socket
+import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -17,6 +20,7 @@ from .bounds import ONE_PIECE
 from .streaming import close_body
 
 _LINE_END = re.compile(r"[\r\n]")
+_SIOCOUTQ = 0x5411
 _BODILESS = frozenset((101, 204, 304))
 _DEFAULTS = {
     "X-Content-Type-Options": "X-Content-Type-Options: nosniff\r\n",
@@ -97,10 +101,10 @@ def one_piece(response: Response, *, close: bool, bodiless: bool) -> bytes | Non
     return None
 
 
-def send(sock: socket.socket, response: Response, *, close: bool, bodiless: bool) -> None:
+def send(sock: socket.socket, response: Response, *, close: bool, bodiless: bool, patience: float) -> None:
     """Send bytes or a file on a blocking socket; raise `Aborted` when the peer does not take it, or the file fails.
 
-    ``bodiless`` answers a HEAD. The socket's send timeout is the time without progress that is tolerated.
+    ``bodiless`` answers a HEAD. Without progress for `patience` seconds, and a little, the peer is given up.
     """
     body = response.body
     content = body if isinstance(body, bytes) else b""
@@ -110,18 +114,18 @@ def send(sock: socket.socket, response: Response, *, close: bool, bodiless: bool
     head = render_head(response, close=close)
     if bodiless:
         response.before_end()
-        _send_all(sock, head)
+        send_all(sock, head, patience)
     elif isinstance(body, FileSlice) and body.length > ONE_PIECE:
-        _send_all(sock, head, socket.MSG_MORE)
-        _send_file(sock, body, response.before_end)
+        send_all(sock, head, patience, socket.MSG_MORE)
+        _send_file(sock, body, response.before_end, patience)
     elif len(content) > ONE_PIECE:
-        _send_all(sock, head, socket.MSG_MORE)
-        _send_all(sock, memoryview(content)[:-ONE_PIECE], socket.MSG_MORE)
+        send_all(sock, head, patience, socket.MSG_MORE)
+        send_all(sock, memoryview(content)[:-ONE_PIECE], patience, socket.MSG_MORE)
         response.before_end()
-        _send_all(sock, content[-ONE_PIECE:])
+        send_all(sock, content[-ONE_PIECE:], patience)
     else:
         response.before_end()
-        _send_all(sock, head + content)
+        send_all(sock, head + content, patience)
 
 
 def finish(response: Response) -> None:
@@ -138,11 +142,44 @@ def finish(response: Response) -> None:
         faults.report("closing a response")
 
 
-def _send_all(sock: socket.socket, data: bytes | memoryview, flags: int = 0) -> None:
+def send_all(sock: socket.socket, data: bytes | memoryview, patience: float, flags: int = 0) -> None:
+    """Send `data` on a blocking socket; raise `Aborted` when the peer takes none of it for `patience` seconds."""
+    while data:
+        try:
+            count = sock.send(data, flags)
+        except BlockingIOError:
+            count = 0
+        except OSError as fault:
+            raise Aborted from fault
+        if count == len(data):
+            return
+        _await_room(sock, patience)
+        data = memoryview(data)[count:]
+
+
+def _await_room(sock: socket.socket, patience: float) -> None:
+    """Wait until the socket takes more; `Aborted` when the peer has taken nothing for `patience` seconds.
+
+    A socket takes more once a third of its buffer is free: what a slow reader needs for that may well exceed
+    `patience`. The kernel's own timeouts are of no use for this, since it may wait for several of them.
+    """
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    untaken, deadline = _untaken(sock), time.monotonic() + patience
+    while not poll.poll(patience * 100):
+        left = _untaken(sock)
+        if left < untaken:
+            untaken, deadline = left, time.monotonic() + patience
+        elif time.monotonic() >= deadline:
+            raise Aborted
+
+
+def _untaken(sock: socket.socket) -> int:
+    """Bytes that were sent and that the other end has not taken in."""
     try:
-        sock.sendall(data, flags)
-    except OSError as fault:
-        raise Aborted from fault
+        return int.from_bytes(fcntl.ioctl(sock, _SIOCOUTQ, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
 
 
 def _read(part: FileSlice) -> bytes:
@@ -152,18 +189,22 @@ def _read(part: FileSlice) -> bytes:
         raise Aborted from fault
 
 
-def _send_file(sock: socket.socket, part: FileSlice, before_end: Callable[[], None]) -> None:
+def _send_file(sock: socket.socket, part: FileSlice, before_end: Callable[[], None], patience: float) -> None:
     out, offset, left = sock.fileno(), part.offset, part.length
     while left:
         if left <= ONE_PIECE:
             before_end()
+        wanted = left - ONE_PIECE if left > ONE_PIECE else left
         try:
-            count = os.sendfile(out, part.descriptor, offset, left - ONE_PIECE if left > ONE_PIECE else left)
+            count = os.sendfile(out, part.descriptor, offset, wanted)
+        except BlockingIOError:
+            _await_room(sock, patience)
+            continue
         except OSError as fault:
             if fault.errno not in _NO_SENDFILE:
                 raise Aborted from fault
             data = _read(FileSlice(part.descriptor, offset, min(left, ONE_PIECE)))
-            _send_all(sock, data)
+            send_all(sock, data, patience)
             count = len(data)
         if not count:
             raise Aborted  # the file has shrunk; the peer sees that bytes are missing

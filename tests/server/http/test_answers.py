@@ -126,7 +126,7 @@ def test_a_descriptor_that_fails_aborts_and_is_closed(tmp_path: Path) -> None:
     directory = os.open(tmp_path, os.O_RDONLY)
     server, client = socket.socketpair()
     with server, client, pytest.raises(Aborted):
-        writer.send(server, Response(200, FileSlice(directory, 0, 5)), close=False, bodiless=False)
+        writer.send(server, Response(200, FileSlice(directory, 0, 5)), close=False, bodiless=False, patience=15)
     os.close(directory)
 
 
@@ -235,6 +235,20 @@ def test_a_reader_that_stops_is_given_up(tmp_path: Path, path: str) -> None:
         assert len(wire.rest()) < 20 * MIB
 
 
+@pytest.mark.parametrize("path", ["/bytes", "/file"])
+def test_a_slow_reader_is_no_reader_that_stops(tmp_path: Path, path: str) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"x" * 4 * MIB)
+    application = FakeApplication(bytes=lambda _: Response(200, b"x" * 4 * MIB), file=lambda _: file_response(file))
+    with serving(application, bounds=Bounds(write_seconds=0.5)) as server, slow_wire(server.port) as wire:
+        wire.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        count = 0
+        while data := wire.sock.recv(64 * KIB):
+            count += len(data)
+            time.sleep(0.05)
+    assert count > 4 * MIB
+
+
 @pytest.mark.field(62)
 def test_field_062_a_stream_waits_for_a_slow_reader_and_loses_nothing() -> None:
     watched = Watched(b"x" * 100_000, 200)
@@ -300,7 +314,7 @@ def test_a_response_is_closed_in_reverse_order_and_once() -> None:
     response = Response(200, b"x", on_close=[lambda: order.append(1), lambda: order.append(2)])
     server, client = socket.socketpair()
     with contextlib.closing(server), contextlib.closing(client):
-        writer.send(server, response, close=True, bodiless=False)
+        writer.send(server, response, close=True, bodiless=False, patience=15)
     writer.finish(response)
     writer.finish(response)
     assert order == [2, 1]
@@ -329,7 +343,7 @@ def test_it_is_told_before_the_last_bytes_go_out(kind: str, size: int, tmp_path:
             marks.append(len(early))
 
         response = Response(200, body, before_end=tell)
-        writer.send(ours, response, close=True, bodiless=kind == "head")
+        writer.send(ours, response, close=True, bodiless=kind == "head", patience=15)
         arrived()
         writer.finish(response)
     (mark,) = marks
