@@ -18,7 +18,5 @@ def term(call: Invocation) -> Outcome:
     if call.front.views is None:
         known = f" --in {entry.name}" if entry.sandbox.kept else ""
         raise Mistake("this front end shows no terminal", f"nbsandbox term{known}, in a terminal of your own")
-    if call.parsed.text("id"):
-        raise Mistake("--id is for nbsandbox term", "%sandbox term")
-    call.front.views.terminal(entry.sandbox)
+    call.front.views.terminal(entry.sandbox, call.parsed.text("id") or None, new=call.parsed.flag("new"))
     return Outcome()

@@ -87,7 +87,11 @@ def processes() -> tuple[Command, ...]:
         ),
         Command(
             "term", "open a terminal in the sandbox", "%sandbox term",
-            (Option("--id", "nbsandbox term: come back to one that was left", "ID"), IN),
-            details="nbsandbox term opens one in a terminal of yours; Ctrl-] leaves it.",
+            (
+                Option("--id", "come back to this one", "ID"),
+                Option("--new", "open another, though one is open"), IN,
+            ),
+            details="In a notebook it comes back to one that is open; Escape and then Tab leaves it by the keyboard. "
+            "nbsandbox term opens one in a terminal of yours; Ctrl-] leaves it.",
         ),
     )  # fmt: skip

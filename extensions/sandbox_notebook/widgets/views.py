@@ -38,12 +38,13 @@ class Views:
         display(browser)
         return browser
 
-    def terminal(self, sandbox: Sandbox) -> None:
-        from IPython.display import display
-
+    def terminal(self, sandbox: Sandbox, id: str | None = None, *, new: bool = False) -> None:
+        """This terminal, else the one that was opened last, else a new one."""
         from .terminal import TerminalPane
 
-        display(TerminalPane(sandbox))
+        if id is None and not new and (known := sandbox.pty.list()):
+            id = known[-1].id
+        TerminalPane(sandbox, id).show()
 
 
 def views_for(shell: Any) -> Views | None:
