@@ -262,7 +262,7 @@ def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:
         case "path":
             return _locate(call, field, value, bound)
         case "paths":
-            return tuple(_locate(call, field, path, bound) for path in value)
+            return tuple(_locate_lightly(call, field, path, bound) for path in value)
         case "base64":
             return _decode(field, value)
         case _:
@@ -295,6 +295,13 @@ def _admit_command(call: Call, grant: Grant, value: tuple[Sequence[str], str], b
 def _locate(call: Call, field: Field, raw: str, bound: Mapping[str, Any]) -> Location:
     assert field.op is not None
     return call.guard(raw, field.op, follow=bound[field.follow] if isinstance(field.follow, str) else field.follow)
+
+
+def _locate_lightly(call: Call, field: Field, raw: str, bound: Mapping[str, Any]) -> Location:
+    """The same, holding nothing open until it is used: of a list, thousands would be held at once."""
+    location = _locate(call, field, raw, bound)
+    location.close()
+    return location
 
 
 def _decode(field: Field, text: str) -> bytes:

@@ -4,7 +4,8 @@ Prints tries and escapes per operation and exits 1 when there was one:
 
     python tests/benchmarks/swap_race.py --seconds 10
 
-An escape is: content of the outside read, an outside name seen, a file made, changed or gone outside. The last row is
+An escape is: content of the outside read, an outside name seen, a file made, changed or gone outside, or its permission
+bits changed. The last row is
 the control: a path that is resolved, checked and then used as text does escape, so the swapping is fast enough.
 """
 
@@ -27,9 +28,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
 from sandbox_server.access import PathRule
+from sandbox_server.archives.members import content
 from sandbox_server.guards.openat2 import OpenAt2
+from sandbox_server.guards.packing import sources
 from sandbox_server.guards.paths import PathGuard, PathGuards
 from sandbox_server.messages import Refusal
+from sandbox_server.searching.search import Found, Search
+from sandbox_server.watching.tree import Tree
 
 INSIDE, OUTSIDE = b"inside", b"outside"
 _HERE, _EXCHANGE = -100, 2
@@ -52,6 +57,7 @@ class Scene:
         # Whatever it is called at the moment: what a try used up is put back through this.
         self.inside = os.open(self.base / "swapped", os.O_PATH)
         self._expected = self._names()
+        self._modes = self._bits()
 
     def swap(self, stop: float) -> None:
         exchange = ctypes.CDLL(None).renameat2
@@ -63,11 +69,16 @@ class Scene:
     def _names(self) -> set[str]:
         return {str(path.relative_to(self.outside)) for path in self.outside.rglob("*")}
 
+    def _bits(self) -> list[int]:
+        places = (self.outside, self.outside / "file", self.outside / "sub", self.outside / "sub/file")
+        return [path.stat().st_mode for path in places if path.exists()]
+
     def damage(self) -> int:
         """How much was made, lost or changed outside."""
         changed = self._names() ^ self._expected
         kept = [self.outside / name for name in ("file", "sub/file") if (self.outside / name).exists()]
-        return len(changed) + sum(path.read_bytes() != OUTSIDE for path in kept)
+        changes = len(changed) + sum(path.read_bytes() != OUTSIDE for path in kept)
+        return changes + (self._bits() != self._modes)
 
     def operations(self) -> dict[str, Operation]:
         return {
@@ -82,14 +93,24 @@ class Scene:
             "delete tree": lambda guard: self._delete(guard, "swapped/sub"),
             "move out of": lambda guard: self._move(guard, "swapped/file", "taken"),
             "move into": lambda guard: self._move(guard, "given", "swapped/given"),
+            "search": self._search,
+            "archive": self._archive,
+            "watch": self._watch,
+            "unpack": lambda guard: self._unpack(guard, "swapped"),
+            "unpack deeper": lambda guard: self._unpack(guard, "swapped/sub"),
+            "edit": self._edit,
+            "append": self._append,
+            "parts": self._parts,
+            "chmod": lambda guard: self._chmod(guard, "swapped/file", recursive=False),
+            "chmod tree": lambda guard: self._chmod(guard, ".", recursive=True),
             "control": self._checked_text,
         }
 
     def _put_back(self) -> None:
-        for name in ("new", "given"):
+        for name in ("new", "given", "unpacked/file"):
             with suppress(OSError):
                 os.unlink(name, dir_fd=self.inside)
-        for name in ("made/deep", "made"):
+        for name in ("made/deep", "made", "unpacked"):
             with suppress(OSError):
                 os.rmdir(name, dir_fd=self.inside)
         with suppress(OSError):
@@ -145,6 +166,83 @@ class Scene:
             guard.locate(destination, "write") as target,
         ):
             origin.move_to(target)
+        return False
+
+    def _search(self, guard: PathGuard) -> bool:
+        with guard.locate("swapped", "read") as location:
+            below = location.inside()
+        search = Search(below, name_glob=None, depth=9, most=9, context=0, seconds=9)
+        return any(isinstance(step, Found) for step in search.text(OUTSIDE))
+
+    def _archive(self, guard: PathGuard) -> bool:
+        with guard.locate("swapped", "read") as location:
+            return any(
+                source.name == b"only_outside" or (source.descriptor >= 0 and b"".join(content(source)) == OUTSIDE)
+                for source in sources(location, "", directories=True, links=False)
+            )
+
+    def _watch(self, guard: PathGuard) -> bool:
+        with guard.locate("swapped", "read") as location:
+            tree = Tree(location.inside(), recursive=True, renames=False, interval=0.1)
+        try:
+            self._put_back()
+            tree.advance(at_once=True)
+            _, told = tree.since(0)
+            known = [name for names in tree._snapshot.directories.values() for name in names]
+            return "only_outside" in known or any("only_outside" in change.path for change in told)
+        finally:
+            tree.close()
+
+    def _unpack(self, guard: PathGuard, path: str) -> bool:
+        self._put_back()
+        with guard.locate(path, "write") as location, location.stage() as staging:
+            staging.add_file("unpacked/file", [INSIDE], 0o600, 0)
+            staging.add_file("file", [INSIDE], 0o600, 0)
+            staging.commit(overwrite=True)
+        return False
+
+    def _edit(self, guard: PathGuard) -> bool:
+        self._put_back()
+        with guard.locate("swapped/file", "write") as location:
+            descriptor = location.open()
+            try:
+                data, seen = os.read(descriptor, 100), os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+            with location.replace(old=seen) as replacement:
+                os.write(replacement.descriptor, INSIDE)
+                location.stat_now()
+                replacement.commit()
+        return data == OUTSIDE
+
+    def _append(self, guard: PathGuard) -> bool:
+        self._put_back()
+        with guard.locate("swapped/file", "write") as location:
+            descriptor = location.open_for_writing(append=True)
+            try:
+                os.write(descriptor, INSIDE)
+            finally:
+                os.close(descriptor)
+        return False
+
+    def _parts(self, guard: PathGuard) -> bool:
+        """A resumable upload: the part is begun at one moment, and put in its place at another."""
+        self._put_back()
+        with guard.locate("swapped/file", "write") as location:
+            part = location.replace()
+        try:
+            os.write(part.descriptor, INSIDE)
+            with guard.locate("swapped/file", "write") as location:
+                if location.is_target_of(part):
+                    part.renew(location.stat_now())
+                    part.commit()
+        finally:
+            part.close()
+        return False
+
+    def _chmod(self, guard: PathGuard, path: str, *, recursive: bool) -> bool:
+        with guard.locate(path, "write") as location:
+            location.set_mode(0o701 if recursive else 0o604, recursive=recursive)
         return False
 
     def _checked_text(self, guard: PathGuard) -> bool:

@@ -127,11 +127,12 @@ class _Packing:
 
     def _sources(self) -> Iterator[Source]:
         for location, name in self._named:
-            for source in sources(location, name, directories=self._directories, links=not self._zip):
-                if self._zip and len(source.name) >= _LONGEST_IN_ZIP:
-                    longest = f"zip holds names of less than {_LONGEST_IN_ZIP} bytes"
-                    raise _Unfit(Refusal("invalid_argument", f"{longest}; take tar, or parts", field="format"))
-                yield source
+            with location:  # held open only while it is packed: there may be thousands
+                for source in sources(location, name, directories=self._directories, links=not self._zip):
+                    if self._zip and len(source.name) >= _LONGEST_IN_ZIP:
+                        longest = f"zip holds names of less than {_LONGEST_IN_ZIP} bytes"
+                        raise _Unfit(Refusal("invalid_argument", f"{longest}; take tar, or parts", field="format"))
+                    yield source
 
 
 class _Unfit(Aborted):

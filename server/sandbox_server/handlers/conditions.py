@@ -28,6 +28,34 @@ def demand_match(headers: Headers, etag: str | None) -> None:
         )
 
 
+def unmodified_since(headers: Headers, seconds: int) -> bool:
+    """``If-Unmodified-Since``, which counts only without ``If-Match``: False when the file is younger."""
+    if "if-match" in headers:
+        return True
+    moment = _moment(headers.get("if-unmodified-since", ""))
+    return moment is None or seconds <= moment
+
+
+def modified_since(headers: Headers, seconds: int) -> bool:
+    """``If-Modified-Since``, which counts only without ``If-None-Match``: False when the file is no younger."""
+    if "if-none-match" in headers:
+        return True
+    moment = _moment(headers.get("if-modified-since", ""))
+    return moment is None or seconds > moment
+
+
+def _moment(text: str) -> int | None:
+    """An HTTP date as Unix seconds; None for anything else, which counts as absent."""
+    if not text:
+        return None
+    from email.utils import parsedate_to_datetime  # for those who compare dates only
+
+    try:
+        return int(parsedate_to_datetime(text).timestamp())
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
 def matches_none(headers: Headers, etag: str | None) -> bool:
     """``If-None-Match``: False when the file exists as one of the versions named. Weak comparison."""
     if etag is None or "if-none-match" not in headers:

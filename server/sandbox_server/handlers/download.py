@@ -12,7 +12,15 @@ from functools import lru_cache
 from ..call import Call
 from ..guards.paths import Location
 from ..messages import JSON_TYPE, OCTETS_TYPE, Aborted, FileSlice, Refusal, Response
-from .conditions import byte_range, demand_match, matches_none, repr_digest, wants_sha256
+from .conditions import (
+    byte_range,
+    demand_match,
+    matches_none,
+    modified_since,
+    repr_digest,
+    unmodified_since,
+    wants_sha256,
+)
 from .metadata import etag_of, http_date
 
 _PIECE = 3 << 18  # 768 KiB: a multiple of three, so that encoded pieces join without padding
@@ -42,11 +50,19 @@ def _check_size(call: Call, size: int) -> None:
         raise Refusal("payload_too_large", f"the file has {size} bytes, the limit is {limit}", limit=limit)
 
 
+def _is_news(call: Call, etag: str, facts: os.stat_result) -> bool:
+    """Whether the caller lacks this version (RFC 9110, section 13.2.2); a refusal when it wants another."""
+    headers, seconds = call.request.headers, facts.st_mtime_ns // 1_000_000_000
+    demand_match(headers, etag)
+    if not unmodified_since(headers, seconds):
+        raise Refusal("precondition_failed", "the file was modified since that date; read it again", etag=etag)
+    return matches_none(headers, etag) and modified_since(headers, seconds)
+
+
 def _raw(call: Call, path: Location, descriptor: int, facts: os.stat_result) -> Response:
     headers, size, etag = call.request.headers, facts.st_size, etag_of(facts)
-    demand_match(headers, etag)
     about = [("ETag", etag), ("Last-Modified", http_date(facts.st_mtime_ns)), ("Accept-Ranges", "bytes")]
-    if not matches_none(headers, etag):
+    if not _is_news(call, etag, facts):
         os.close(descriptor)
         return Response(304, headers=about)
     part = byte_range(headers, etag, size) if call.request.method == "GET" else None  # RFC 9110, section 14.2
@@ -67,7 +83,11 @@ def _encoded(call: Call, path: Location, descriptor: int, facts: os.stat_result)
     size = facts.st_size
     head = f'{{"path":{json.dumps(path.path)},"content_base64":"'.encode()
     tail = f'","bytes":{size}}}'.encode()
-    headers = [("Content-Type", JSON_TYPE), ("ETag", etag_of(facts))]
+    etag = etag_of(facts)
+    if not _is_news(call, etag, facts):
+        os.close(descriptor)
+        return Response(304, headers=[("ETag", etag)])
+    headers = [("Content-Type", JSON_TYPE), ("ETag", etag)]
     if size > _PIECE:
         response = Response(200, _pieces(descriptor, size, head, tail), headers)
         response.on_close.append(lambda: os.close(descriptor))

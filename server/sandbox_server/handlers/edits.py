@@ -15,6 +15,7 @@ MOST_EDITS = 1000
 _MOST_TOLD = 20  # places of a text that stands too often
 _SHAPES = '{"old", "new", "all"} or {"start_line", "end_line", "new"}'
 _BOM = b"\xef\xbb\xbf"
+_STRIDE = 1 << 14  # bytes whose line ends are counted at a time
 
 
 class Edit(Protocol):
@@ -61,13 +62,13 @@ class Lines(NamedTuple):
     def apply(self, data: bytes, index: int, check: Callable[[int], None]) -> tuple[bytes, int]:
         top = len(_BOM) if data.startswith(_BOM) else 0
         ended = len(data) == top or data.endswith(b"\n")  # an empty file has no line that lacks its end
-        total = data.count(b"\n", top) + (not ended)
+        ends, begin, end = _survey(data, top, self.start, self.end + 1)
+        total = ends + (not ended)
         if not (1 <= self.start <= total + 1 and self.start - 1 <= self.end <= total):
             wanted = f"lines {self.start} to {self.end}"
             raise _mismatch(index, f"the file has no {wanted}, it has {total}", total_lines=total)
         first = data.find(b"\n", top)
         line_end = b"\r\n" if first > top and data[first - 1] == 0x0D else b"\n"
-        begin, end = _start_of(self.start, data, top), _start_of(self.end + 1, data, top)
         block = b"".join(line + line_end for line in self._content())
         check(len(data) - (end - begin) + len(block))
         if ended or end < len(data):
@@ -141,16 +142,26 @@ def _number(item: Mapping[str, Any], name: str, index: int) -> int:
     return value
 
 
-def _start_of(line: int, data: bytes, top: int) -> int:
-    """Where a line begins, or the end of the data when there are fewer; without a list of them all."""
-    low, high = top, len(data)
-    while low < high:
-        middle = (low + high) // 2
-        if data.count(b"\n", top, middle) < line - 1:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _survey(data: bytes, top: int, *lines: int) -> list[int]:
+    """How many line ends there are, and where each of these lines begins, or the end of the data when it has fewer.
+
+    Everything is counted once, without a list of all lines.
+    """
+    starts = [top if line == 1 else len(data) for line in lines]
+    ends = 0
+    for place in range(top, len(data), _STRIDE):
+        more = data.count(b"\n", place, place + _STRIDE)
+        for index, line in enumerate(lines):
+            if ends < line - 1 <= ends + more:
+                starts[index] = _behind(data, place, line - 1 - ends)
+        ends += more
+    return [ends, *starts]
+
+
+def _behind(data: bytes, place: int, ends: int) -> int:
+    for _ in range(ends):
+        place = data.find(b"\n", place) + 1
+    return place
 
 
 def _without_end(data: bytes) -> bytes:

@@ -104,8 +104,6 @@ class _Level:
 
     def close(self) -> None:
         os.close(self.descriptor)
-        if self.prefix:  # the top belongs to the caller
-            self.directory.close()
 
     def below(self, name: str, ordered: bool, after: str = "") -> _Level | None:
         """A subdirectory; None when it may not be read, or is a directory no longer."""
@@ -113,14 +111,11 @@ class _Level:
             child = self.directory.child(name)
         except (Refusal, PermissionError, FileNotFoundError, NotADirectoryError):
             return None
-        try:
-            return _Level.open(child, f"{self.prefix}{name}/", ordered, after)
-        except (Refusal, PermissionError, FileNotFoundError, NotADirectoryError):
-            child.close()
-            return None
-        except BaseException:
-            child.close()
-            raise
+        with child:  # one descriptor a level is enough
+            try:
+                return _Level.open(child, f"{self.prefix}{name}/", ordered, after)
+            except (Refusal, PermissionError, FileNotFoundError, NotADirectoryError):
+                return None
 
 
 def _as_far_as_allowed(

@@ -8,7 +8,9 @@ import http.client
 import io
 import json
 import os
+import resource
 import stat
+import subprocess
 import tarfile
 import tempfile
 import zipfile
@@ -345,3 +347,52 @@ def test_any_tree_comes_out_as_it_went_in(files: Files, tree: dict[tuple[str, ..
     with tempfile.TemporaryFile() as kept:
         kept.write(data)
         assert kept.tell() % 512 == 0
+
+
+def test_only_files_count_as_files_and_links_do_too(tmp_path: Path) -> None:
+    policy = {"endpoints": {"files_archive": {"limits": {"max_files": 2}}}}
+    with running_server(tmp_path, policy=policy) as server:
+        files = Files(server, tmp_path / "base")
+        (files.base / "d/e/f").mkdir(parents=True)
+        (files.base / "d/one").touch()
+        (files.base / "d/two").symlink_to("one")
+        assert files.archive("d", accept="application/x-tar").status == 200
+        (files.base / "d/e/three").symlink_to("../one")
+        assert files.archive("d", accept="application/x-tar").status == 400
+
+
+def test_a_name_that_no_zip_can_hold_is_a_refusal(files: Files) -> None:
+    place = os.open(files.base, os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("d" * 250, dir_fd=place)
+        deeper = os.open("d" * 250, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = deeper
+    os.close(os.open("leaf", os.O_CREAT | os.O_WRONLY, dir_fd=place))
+    os.close(place)
+    try:
+        reply = files.archive(".", format="zip")
+        assert (reply.status, reply.json()["code"], reply.json()["field"]) == (400, "invalid_argument", "format")
+        with pytest.raises(http.client.IncompleteRead):  # its head is sent long before the name turns up
+            files.archive(".", accept="application/zip")
+        with tarfile.open(fileobj=io.BytesIO(files.archive(".", accept="application/x-tar").body)) as archive:
+            assert max(len(name) for name in archive.getnames()) > 300 * 250
+    finally:
+        assert files.delete("d" * 250).status in (200, 403)
+        subprocess.run(["rm", "-rf", str(files.base / ("d" * 250))], check=True)
+
+
+def test_many_paths_are_packed_with_few_descriptors(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        files = Files(server, tmp_path / "base")
+        names = [f"f{number}" for number in range(500)]
+        for name in names:
+            (files.base / name).write_text(name)
+        _, hard = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (100, hard))
+        for accept in ("", "application/x-tar"):
+            reply = files.archive(*names, accept=accept)
+            assert reply.status == 200
+            data = reply.body if accept else base64.b64decode(reply.json()["content_base64"])
+            with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+                assert archive.getnames() == names

@@ -204,3 +204,23 @@ def test_field_001_a_name_beyond_ascii_travels_in_the_extended_form(files: Files
     files.upload(name, b"x")
     value = files.download(name).headers["content-disposition"]
     assert value == "attachment; filename=\"___ _.txt\"; filename*=UTF-8''%E6%97%A5%E6%9C%AC%E8%AA%9E%20%C3%A9.txt"
+
+
+@pytest.mark.parametrize("accept", ["application/octet-stream", "application/json"])
+def test_conditions_hold_for_both_forms_and_dates_count_where_no_tag_is_named(files: Files, accept: str) -> None:
+    (files.base / "f").write_bytes(b"data")
+    os.utime(files.base / "f", (1_000_000_000, 1_000_000_000.5))
+    etag = files.stat("f").json()["etag"]
+    exactly, before = "Sun, 09 Sep 2001 01:46:40 GMT", "Sun, 09 Sep 2001 01:46:39 GMT"
+    for fields, status in (
+        ({"If-None-Match": etag}, 304),
+        ({"If-Match": '"other"'}, 412),
+        ({"If-Modified-Since": exactly}, 304),
+        ({"If-Modified-Since": before}, 200),
+        ({"If-Modified-Since": exactly, "If-None-Match": '"other"'}, 200),
+        ({"If-Unmodified-Since": exactly}, 200),
+        ({"If-Unmodified-Since": before}, 412),
+        ({"If-Unmodified-Since": before, "If-Match": etag}, 200),
+        ({"If-Modified-Since": "yesterday", "If-Unmodified-Since": "99 99 99"}, 200),
+    ):
+        assert files.download("f", {"Accept": accept, **fields}).status == status, fields

@@ -310,3 +310,13 @@ def test_json_escapes_in_edits_are_bytes_in_the_file(files: Files) -> None:
     (files.base / "f").write_bytes(BOM + "é\t\0x".encode())
     assert edit(files, "f", {"old": "\t\0", "new": "日本"}).status == 200
     assert (files.base / "f").read_bytes() == BOM + "é日本x".encode()
+
+
+@pytest.mark.parametrize("size", [1, 7, 16383, 16384, 16385, 40000])
+def test_lines_are_found_wherever_they_begin(size: int) -> None:
+    from sandbox_server.handlers.edits import Lines
+
+    data = b"x" * size + b"\n" + b"second\n" + b"y" * size + b"\nlast"
+    for number, text in enumerate((b"x" * size, b"second", b"y" * size, b"last"), 1):
+        changed, _ = Lines(number, number, b"new\n").apply(data, 0, lambda length: None)
+        assert changed == data.replace(text, b"new", 1)

@@ -358,6 +358,15 @@ def test_field_031_what_cannot_fit_is_refused_before_it_is_sent(small_disk: Path
         assert os.listdir(small_disk) == ["f"]
 
 
+def test_an_upload_whose_part_somebody_shortened_is_over(files: Files) -> None:
+    sender = Sender(files, "f")
+    sender.begin(b"data")
+    [part] = files.base.glob(".nsb-*.part")
+    os.truncate(part, 2)
+    assert sender.add(4, b"!", last=True).status == 404
+    assert list(files.base.iterdir()) == []
+
+
 def test_a_server_that_stops_leaves_no_part(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
         files = Files(server, tmp_path / "base")

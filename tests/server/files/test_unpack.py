@@ -420,3 +420,29 @@ def test_nothing_of_an_unfinished_archive_can_be_seen(files: Files) -> None:
         connection.sendall(data[600_000:])
         assert b" 200 " in connection.recv(100)
     assert sorted(found(files.base / "t")) == ["a", "b"]
+
+
+def test_links_count_against_the_limit_of_files(tmp_path: Path) -> None:
+    with running_server(tmp_path, policy={"endpoints": {"files_unpack": {"limits": {"max_files": 2}}}}) as server:
+        files = Files(server, tmp_path / "base")
+        links = [info(str(number), tarfile.SYMTYPE, "x") for number in range(3)]
+        assert unpack(files, tar_of(*links[:2])).status == 200
+        assert unpack(files, tar_of(*links), path="u").json()["code"] == "payload_too_large"
+        assert not (files.base / "u").exists()
+
+
+def test_only_the_pax_records_that_mean_something_here_are_kept() -> None:
+    from sandbox_server.archives.tar_reader import _records
+
+    told = b"".join(b"%d %b=v\n" % (len(key) + 6, key) for key in (b"other", b"path", b"GNU.sparse.x", b"GNU.sparse.y"))
+    assert set(_records(told)) == {b"path", b"GNU.sparse."}
+
+
+def test_members_that_do_not_fit_tell_the_room_that_there_was(small_disk: Path, tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        files = Files(server, small_disk)
+        reply = unpack(files, tar_of(*((f"m{number}", bytes(20_000)) for number in range(400))))
+        told = reply.json()
+        assert (reply.status, told["code"]) == (507, "no_space")
+        assert 0 < told["free"] <= 5 << 20 and told["needed"] > 0
+        assert list(small_disk.iterdir()) == []

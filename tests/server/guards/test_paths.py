@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from sandbox_server.access import OPS, PathRule
 from sandbox_server.guards.paths import PathGuard, PathGuards
 from sandbox_server.messages import Refusal
+from tests.support.forks import fork
 
 from .conftest import STEADY, GuardOf, shown
 
@@ -584,6 +586,18 @@ def test_parts_without_a_writer_are_swept_and_others_stay(guards: PathGuards, gu
         "keep.part",
         "other",
     ]
+
+
+def test_a_part_of_a_writer_that_was_killed_is_swept_at_once(guards: PathGuards, guard_of: GuardOf, base: Path) -> None:
+    def die() -> None:
+        with guard_of().locate("f", "write") as location, location.replace() as replacement:
+            os.write(replacement.descriptor, b"half")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.waitpid(fork(die), 0)
+    assert len(os.listdir(base)) == 1
+    assert guards.sweep() == 1
+    assert os.listdir(base) == []
 
 
 def test_a_sweep_of_closed_guards_touches_nothing(base: Path) -> None:

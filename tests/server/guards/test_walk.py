@@ -103,6 +103,20 @@ def test_the_quick_way_is_known_not_to_work_where_it_fails() -> None:
     assert Door(None).try_open(0, ".", os.O_PATH) == -1
 
 
+def test_long_paths_go_in_stages_that_meet_no_link_either(tmp_path: Path) -> None:
+    top, door = os.open(tmp_path, os.O_PATH), Door(OpenAt2())
+    names = ["d" * 100] * 40
+    made = door.make(top, "/".join(names))
+    os.mkdir("last", dir_fd=made)
+    os.symlink(".", "link", dir_fd=made)
+    found = door.try_open(top, "/".join([*names, "last"]), os.O_PATH)
+    assert os.fstat(found).st_ino == os.stat("last", dir_fd=made).st_ino
+    for missing in (["link", "last"], ["no"], ["x" * 3000, "y"], ["x" * 300] * 5):
+        assert door.try_open(top, "/".join([*names, *missing]), os.O_PATH) == -1
+    for descriptor in (top, made, found):
+        os.close(descriptor)
+
+
 @pytest.mark.finding("R2-S8")
 def test_a_path_longer_than_the_kernel_takes_at_once_is_opened_in_steps(tmp_path: Path) -> None:
     top = os.open(tmp_path, os.O_PATH)
