@@ -102,7 +102,7 @@ def start(files: dict[str, bytes] | None = None, options: str = "") -> str:
     return (
         "import os, pathlib, tempfile\nfrom sandbox_sdk import Sandbox\n"
         "from sandbox_notebook.widgets.views import Views\n"
-        f"made = {made!r}\nroot = pathlib.Path(tempfile.mkdtemp())\n"
+        f"made = {made!r}\nroot = pathlib.Path(tempfile.mkdtemp(dir='.')).resolve()\n"
         "for name, data in made.items():\n"
         "    (root / name).parent.mkdir(parents=True, exist_ok=True)\n"
         "    (root / name).write_bytes(bytes.fromhex(data))\n"
@@ -351,7 +351,7 @@ def test_the_policy_is_seen_before_one_tries(lab: Lab) -> None:
             "files_watch": {"enabled": False},
         },
     }
-    again = "strict = Sandbox.local(root=tempfile.mkdtemp(), policy='read-only')\nViews().browse(strict)"
+    again = "strict = Sandbox.local(root=root / 'data', policy='read-only')\nViews().browse(strict)"
     name = lab.write("policy.ipynb", start(options=f", policy={rules!r}"), again, "sb.kill(); strict.kill()")
     with browse(lab, name) as page:
         ready(page, 7)
