@@ -929,3 +929,18 @@ def test_a_sweep_passes_over_what_it_may_not_read(
     (base / "d/closed").mkdir(parents=True)
     with guards.of(PathRule(deny=("x",))).locate("d", "delete") as location, pytest.raises(PermissionError):
         location.remove()
+
+
+def test_a_directory_that_was_moved_meanwhile_cannot_move_into_itself_either(
+    guards: PathGuards, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base / "d").mkdir()
+
+    def circular(*_: object) -> None:
+        raise OSError(errno.EINVAL, "no")
+
+    monkeypatch.setattr("sandbox_server.guards.location.move_entry", circular)
+    guard = guards.of(PathRule())
+    with guard.locate("d", "delete") as source, guard.locate("e", "write") as target, pytest.raises(Refusal) as refused:
+        source.move_to(target)
+    assert refused.value.code == "conflict"
