@@ -5,7 +5,8 @@
 # deserves a sandbox, and it should not feel like one. Here the data frame goes over, the model learns over there while you watch,
 # and tables, plots and results come back as if they had been made here.
 #
-# The task: how much will the house use tomorrow? There is a year of measurements, and a small neural network of forty lines.
+# The task: from the weather of tomorrow, how much will the house use? There is a year of measurements, and a small neural network
+# of forty lines.
 
 # %%
 # %load_ext sandbox_sdk
@@ -48,7 +49,8 @@ axes.spines[["top", "right"]].set_visible(False)
 figure.colorbar(dots, label="month");
 
 # %% [markdown]
-# Cold days cost. Above some 15 °C the heating is off and the line is flat: no straight line will do.
+# Cold days cost, and above some 15 °C the heating is off: no straight line will do. And there are two bands. Is somebody at home on
+# weekends? Perhaps the network finds out.
 #
 # ## Train
 #
@@ -59,8 +61,9 @@ figure.colorbar(dots, label="month");
 # %%sandbox code
 import numpy as np
 
-columns = ["t_mean_c", "t_min_c", "sun_kwh_m2"]
-inputs = station[columns].to_numpy()
+station["weekend"] = station.date.dt.dayofweek >= 5
+columns = ["t_mean_c", "sun_kwh_m2", "weekend"]
+inputs = station[columns].to_numpy(float)
 inputs = (inputs - inputs.mean(0)) / inputs.std(0)
 target = station.load_kwh.to_numpy()
 held = np.arange(len(station)) % 5 == 0
@@ -103,14 +106,13 @@ for epoch in range(1501):
 
 # %%
 # %%sandbox code
-line = np.polyfit(inputs[~held, 0], target[~held], 1)
-straight = np.polyval(line, inputs[:, 0])
+slope, level = np.polyfit(inputs[~held, 0], target[~held], 1)
+unseen = station[held].assign(network=network(inputs[held]), line=level + slope * inputs[held, 0])
 
 figure, axes = plt.subplots(figsize=(7, 3.2))
-order = np.argsort(station.t_mean_c.to_numpy())
-axes.scatter(station.t_mean_c[held], target[held], s=14, color="#94a3b8", label="unseen days")
-axes.plot(station.t_mean_c.to_numpy()[order], straight[order], color="#64748b", ls="--", label="straight line")
-axes.plot(station.t_mean_c.to_numpy()[order], network(inputs)[order], color="#c2410c", lw=1, label="network")
+axes.plot(unseen.t_mean_c, unseen.line, color="#64748b", lw=1, label="straight line")
+axes.scatter(unseen.t_mean_c, unseen.load_kwh, s=26, color="#94a3b8", label="measured on unseen days")
+axes.scatter(unseen.t_mean_c, unseen.network, s=9, color="#c2410c", label="said by the network")
 axes.set(xlabel="mean temperature, °C", ylabel="used, kWh a day")
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False);
@@ -122,18 +124,14 @@ axes.legend(frameon=False);
 # run code on this side while it is opened, so none is sent unless you ask for it.
 
 # %%
-# %%sandbox code --pull judged --quiet
-import pandas as pd
-
-judged = station[["date", "t_mean_c", "load_kwh"]][held].assign(network=network(inputs)[held], line=straight[held])
+# %sandbox code --pull unseen
 
 # %%
-error = judged[["network", "line"]].sub(judged.load_kwh, axis=0).abs()
-error.groupby(judged.date.dt.quarter.rename("quarter")).mean().round(2)
+error = unseen[["network", "line"]].sub(unseen.load_kwh, axis=0).abs()
+error.groupby(unseen.date.dt.quarter.rename("quarter")).mean().round(2)
 
 # %% [markdown]
-# In kWh a day, by quarter: the network is better where the line cannot bend, in summer most of all. From here on it is an ordinary
-# data frame.
+# In kWh a day, by quarter: the network is off by a tenth of what the line is. From here on, `unseen` is an ordinary data frame.
 #
 # ## When it goes wrong
 #
