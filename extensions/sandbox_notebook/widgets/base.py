@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import anywidget
 
+from ..config import ui_of
 from ..render import Table, as_html, as_text
 from .page import detached
 
@@ -60,10 +62,13 @@ class Widget(anywidget.AnyWidget):
         return as_text(self.face())
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
+        face = self.face()
+        static = {"text/html": as_html(face), "text/plain": as_text(face)}
+        if ui_of(os.environ) == "html":  # nothing that only a running kernel can show
+            return static, {}
         bundle = super()._repr_mimebundle_(**options)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        face = self.face()
-        return {**(data or {}), "text/html": as_html(face), "text/plain": as_text(face)}, metadata
+        return {**(data or {}), **static}, metadata
 
 
 def _worded(error: Exception) -> str:
