@@ -243,9 +243,11 @@ def test_a_slow_reader_is_no_reader_that_stops(tmp_path: Path, path: str) -> Non
     with serving(application, bounds=Bounds(write_seconds=0.5)) as server, slow_wire(server.port) as wire:
         wire.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         count = 0
+        for _ in range(40):  # several write deadlines, and not enough to make room in the server's buffer
+            count += len(wire.sock.recv(64 * KIB))
+            time.sleep(0.05)
         while data := wire.sock.recv(64 * KIB):
             count += len(data)
-            time.sleep(0.05)
     assert count > 4 * MIB
 
 
