@@ -58,7 +58,7 @@ function render({ model, el }) {
   for (const kind of ["keydown", "keyup", "keypress", "paste", "copy"]) pane.addEventListener(kind, (event) => event.stopPropagation());
   el.append(pane);
 
-  let terminal = null, library = globalThis[LIBRARY], position = -1, quiet = 0, leaving = false, size = "", waits = [];
+  let terminal = null, library = globalThis[LIBRARY], position = -1, quiet = 0, leaving = false, size = "";
   const patience = setTimeout(() => say("The kernel is busy. Press ■ in the toolbar to stop the cell, or wait."), PATIENCE);
 
   const fit = () => {
@@ -105,7 +105,7 @@ function render({ model, el }) {
   };
 
   const bytes = (buffer) => new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
-  const draw = async ({ kind, at }, data) => {
+  const draw = ({ kind, at }, data) => {
     if (kind === "screen") {
       position = at;
       size = "";
@@ -126,17 +126,14 @@ function render({ model, el }) {
   const hear = async (message, buffers) => {
     if (message.kind === "failed") return say(message.message);
     if (message.kind === "library") library = globalThis[LIBRARY] ??= take(...buffers.map(bytes));
-    if (message.kind !== "screen" && message.kind !== "output") return;
+    if ((message.kind !== "screen" && message.kind !== "output") || !library) return; // what comes too soon comes again
     const data = bytes(buffers[0]).slice();
-    waits.push([message, data]);
-    if (waits.length > 1 && !terminal) return; // one that came before has the library loaded
     try {
-      const found = await library;
-      if (!found) return;
+      const found = await library; // all that wait go on in the order in which they came
       if (!terminal) begin(found);
       clearTimeout(patience);
       if (message.kind === "screen") say("");
-      for (const [what, piece] of waits.splice(0)) draw(what, piece);
+      draw(message, data);
     } catch (error) {
       say(`xterm.js does not load in this page: ${error.message}`);
     }
