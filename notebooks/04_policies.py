@@ -281,5 +281,5 @@ shutil.rmtree("job")
 os.remove("policy.json")
 
 # %% [markdown]
-# Where to go on: [an agent at work](05_driving_an_agent.ipynb) under such a policy, and the
-# [reference of policies](../docs/topics/policies.md) with every key, preset and warning.
+# Where to go on: [an agent at work](05_driving_an_agent.ipynb) under such a policy. Every key, preset and warning is described in
+# `docs/topics/policies.md`.

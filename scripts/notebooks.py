@@ -7,6 +7,7 @@ nothing: it compares the cells and looks for what must not be in a stored notebo
 from __future__ import annotations
 
 import argparse
+import base64
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 TIMEOUT = 120
+PICTURE = re.compile(r"\]\((\.\./docs/images/([\w-]+\.png))\)")
 UNSTABLE = {
     "the address of an object": re.compile(r"\bat 0x[0-9a-f]{6,}"),
     "a path of the machine that built it": re.compile(r"/(?:tmp|root|home/(?!user\b)[\w.-]+|work)/"),
@@ -44,7 +46,18 @@ def read_source(source: Path) -> NotebookNode:
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"{source.stem}-{number}"[:64]
         cell.metadata = nbformat.from_dict({"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {})
+        if cell.cell_type == "markdown":
+            take_in_pictures(cell, source.parent)
     return notebook
+
+
+def take_in_pictures(cell: NotebookNode, folder: Path) -> None:
+    """Carry the pictures of a text in the notebook: Jupyter, GitHub and the site would each look elsewhere for them."""
+    found = {name: (folder / path).read_bytes() for path, name in PICTURE.findall(cell.source)}
+    if found:
+        carried = {name: {"image/png": base64.b64encode(data).decode("ascii")} for name, data in found.items()}
+        cell["attachments"] = nbformat.from_dict(carried)
+        cell["source"] = PICTURE.sub(r"](attachment:\2)", cell.source)
 
 
 def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
