@@ -11,8 +11,6 @@ START = (
     "sb = Sandbox.local('workspace', name='caps')\ntable = CapabilityTable(sb)\ntable"
 )
 REFUSED = "try:\n    sb.files.read('/etc/passwd')\nexcept PermissionError:\n    print('refused')"
-    "import warnings\ntry:\n    sb.files.read('/etc/passwd')\nexcept PermissionError as error:\n    print('refused')"
-)
 
 
 def rows(page: Page) -> list[str]:
