@@ -60,6 +60,10 @@ receipt.path, receipt.bytes
 hits.to_pandas()[["name", "line", "text"]].head(4)
 
 # %% [markdown]
+# In JupyterLab, `%sandbox browse` shows the sandbox as a folder, with previews, and with marks where the policy says no:
+#
+# ![The file browser: folders, a preview of a table, marks on what is read only](../docs/images/file-browser.png)
+#
 # ## Change a file where it is
 #
 # To change one line, nobody should send a file back and forth. Say which text stands there and what shall stand there instead.

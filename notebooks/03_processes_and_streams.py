@@ -126,7 +126,9 @@ print("all steps done", file=sys.stderr)
 
 # %% [markdown]
 # In JupyterLab, `%sandbox attach` puts the job into a pane of its own: colours, progress bars, a line to type into, and a stop
-# button that works while the notebook is busy. The [tour of the widgets](06_widgets_tour.ipynb) shows it.
+# button that works while the notebook is busy. All jobs of a sandbox are in its panel, which a cell shows that ends with `sandbox`:
+#
+# ![The panel of a sandbox: a running job with its output](../docs/images/sandbox-panel.png)
 #
 # ### Follow it from where you were
 #
@@ -216,7 +218,11 @@ job.wait(timeout=10)
 # ## A terminal
 #
 # Some programs want to be typed into: an editor, a debugger, an installer with its questions. `%sandbox term` opens a terminal in
-# JupyterLab. A program has the same by hand, here with a small helper that waits for the prompt:
+# JupyterLab:
+#
+# ![A terminal in the sandbox, below a notebook's cell](../docs/images/terminal.png)
+#
+# A program has the same by hand, here with a small helper that waits for the prompt:
 
 # %%
 terminal = sandbox.pty.create("/bin/sh", cols=60, rows=12, env={"PS1": "$ "})

@@ -153,8 +153,10 @@ for who in ("agent", "reviewer"):
         print(f"{who:9}", answer.path, "·", "allowed" if answer.allowed else answer.code)
 
 # %% [markdown]
-# In JupyterLab, `PolicyMatrix("policy.json")` shows the same as a page in which one can filter, try a path, and compare two
-# policies. The [tour of the widgets](06_widgets_tour.ipynb) has it.
+# In JupyterLab, `PolicyMatrix` ([here](06_widgets_tour.ipynb) is how) shows the same as a page in which one can filter, try a path,
+# and compare policies:
+#
+# ![Three policies side by side, and why one of them denies a call](../docs/images/policy-matrix.png)
 #
 # ## Watch it hold
 #

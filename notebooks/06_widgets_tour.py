@@ -72,8 +72,12 @@ print(job.output().text)
 #
 # ## What may I do: `CapabilityTable`
 #
-# `%sandbox caps` as a table one can filter, by what is allowed, limited and denied, each with the rule that decided. Try a path, and
-# every row answers. When a call is refused, its row lights up. Here are the limits of one call:
+# What this notebook may do, as a table: filter it, open a row to see its limits and the rule that decided, try a path in it. When a
+# call is refused, from whichever cell, its row lights up.
+#
+# ![The table of capabilities: allowed, limited, denied, and why](../docs/images/capability-table.png)
+#
+# `%sandbox caps` shows the same as text, and this the limits of one call:
 
 # %%
 # %sandbox caps files_upload_stream
@@ -83,6 +87,8 @@ print(job.output().text)
 #
 # Policies side by side, or all identities of one. In JupyterLab one filters it, tries a path in all of them at once, and sees what
 # would change from one to the other. Nothing is started for it.
+#
+# ![Three policies side by side, and why one of them denies a call](../docs/images/policy-matrix.png)
 
 # %%
 from sandbox_notebook.widgets.matrix import PolicyMatrix
@@ -102,6 +108,8 @@ print(*(change.endpoint for change in changes if change.becomes != "denied"), se
 #
 # A sandbox as the last line of a cell is a panel: what it is, its files, its processes, its rules, how busy it is, and what it has
 # refused, each in a tab that asks only while it is looked at.
+#
+# ![The panel of a sandbox: a running job with its output](../docs/images/sandbox-panel.png)
 
 # %%
 sandbox
