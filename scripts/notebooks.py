@@ -22,12 +22,13 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
+PICTURES = FOLDER.parent / "docs" / "images"
 METADATA = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
     "language_info": {"name": "python"},
 }
 TIMEOUT = 120
-PICTURE = re.compile(r"\]\((\.\./docs/images/([\w-]+\.png))\)")
+PICTURE = re.compile(r"\]\(\.\./docs/images/([\w-]+\.png)\)")
 UNSTABLE = {
     "the address of an object": re.compile(r"\bat 0x[0-9a-f]{6,}"),
     "a path of the machine that built it": re.compile(r"/(?:tmp|root|home/(?!user\b)[\w.-]+|work)/"),
@@ -47,17 +48,17 @@ def read_source(source: Path) -> NotebookNode:
         cell["id"] = f"{source.stem}-{number}"[:64]
         cell.metadata = nbformat.from_dict({"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {})
         if cell.cell_type == "markdown":
-            take_in_pictures(cell, source.parent)
+            take_in_pictures(cell)
     return notebook
 
 
-def take_in_pictures(cell: NotebookNode, folder: Path) -> None:
+def take_in_pictures(cell: NotebookNode) -> None:
     """Carry the pictures of a text in the notebook: Jupyter, GitHub and the site would each look elsewhere for them."""
-    found = {name: (folder / path).read_bytes() for path, name in PICTURE.findall(cell.source)}
+    found = {name: (PICTURES / name).read_bytes() for name in PICTURE.findall(cell.source)}
     if found:
         carried = {name: {"image/png": base64.b64encode(data).decode("ascii")} for name, data in found.items()}
         cell["attachments"] = nbformat.from_dict(carried)
-        cell["source"] = PICTURE.sub(r"](attachment:\2)", cell.source)
+        cell["source"] = PICTURE.sub(r"](attachment:\1)", cell.source)
 
 
 def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
