@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,10 @@ from .lab import Lab, Page, browse, until
 
 START = "%load_ext sandbox_notebook\nsb = %sandbox start"
 TERM = "%sandbox term"
+RESTART = """(name) => {
+  for (const widget of window.jupyterapp.shell.widgets('main'))
+    if (widget.context && widget.context.path.endsWith(name)) return widget.sessionContext.session.kernel.restart();
+}"""
 LIBRARY = Path(__file__).parents[2] / "extensions/sandbox_notebook/widgets/xterm"
 
 
@@ -28,7 +31,7 @@ def shows(page: Page, text: str) -> None:
 
 
 def type_in(page: Page, text: str) -> None:
-    page.page.locator(".nsb-terminal .xterm-screen").click()
+    page.page.locator(".nsb-terminal .xterm-screen").last.click()
     page.page.keyboard.type(text)
 
 
@@ -121,9 +124,31 @@ def test_another_viewer_takes_over_and_it_can_be_taken_back(lab: Lab) -> None:
         shows(page, "after")
 
 
-def test_a_new_kernel_finds_the_terminal_and_its_end_becomes_plain_html(lab: Lab) -> None:
-    connect = "%load_ext sandbox_notebook\nsb = %sandbox start"
-    name = lab.write("again.ipynb", connect, TERM, TERM)
+def test_a_new_kernel_finds_the_terminal_of_the_last_one(lab: Lab) -> None:
+    start = f"%load_ext sandbox_notebook\nsb = %sandbox start --keep --name terminal-{lab.port}"
+    name = lab.write("again.ipynb", start, TERM, start, TERM, "%sandbox stop")
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        type_in(page, "echo he''re; spoken=word\n")
+        shows(page, "\nhere")
+        page.page.evaluate(RESTART, name)
+        page.wait_ready()
+        try:
+            page.run(2)
+            page.run(3)
+            rows = page.page.locator(".jp-Cell").nth(3).locator(".xterm-rows")
+            until(
+                lambda: rows.count() and "\nhere" in rows.inner_text(), 20, "the new pane does not show what was before"
+            )
+            type_in(page, "echo the $spoken\n")
+            shows(page, "\nthe word")
+        finally:
+            page.run(4)
+
+
+def test_the_end_is_plain_html_in_every_pane_and_nothing_comes_from_elsewhere(lab: Lab) -> None:
+    name = lab.write("end.ipynb", START, TERM, TERM)
     requests: list[str] = []
     with browse(lab, name, requests=requests) as page:
         page.run(0)
@@ -135,9 +160,11 @@ def test_a_new_kernel_finds_the_terminal_and_its_end_becomes_plain_html(lab: Lab
         page.page.locator(".nsb-terminal .xterm-screen").first.click()
         page.page.keyboard.type("exit 3\n")
         until(lambda: not page.page.locator(".nsb-terminal").count(), 20, "the panes were not replaced")
-        data = page.cells()[1]["outputs"][0]["data"]
-        assert "exit code 3" in "".join(data["text/html"]) and "here" in "".join(data["text/plain"])
-        assert "application/vnd.jupyter.widget-view+json" not in data
-    state = json.dumps(json.loads((lab.notebooks / name).read_text()))
-    assert "xterm" not in state
-    assert all(address.startswith((f"http://127.0.0.1:{lab.port}/", "data:", "blob:")) for address in requests)
+        for cell in page.cells()[1:]:
+            data = cell["outputs"][0]["data"]
+            assert "exit code 3" in "".join(data["text/html"]) and "here" in "".join(data["text/plain"])
+            assert "application/vnd.jupyter.widget-view+json" not in data
+    outside = [
+        address for address in requests if not address.startswith((f"http://127.0.0.1:{lab.port}/", "data:", "blob:"))
+    ]
+    assert not outside

@@ -6,6 +6,7 @@ which draws it, goes to the page in a message, and only when one begins to show 
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ _BATCH_BYTES = 32 << 10  # of one batch: more a second, and the notebook's serve
 _KEPT_BYTES = 256 << 10  # for pages that begin to show it later
 _FACE_LINES = 24
 _MOST_CELLS = 1000
+#: What moves the cursor or sets a mode; colours alone mean something in plain lines.
+_MOVES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-ln-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\^-~])")
 
 
 class TerminalPane(Widget):
@@ -118,7 +121,7 @@ class TerminalPane(Widget):
         self._held += len(data)
         while self._held - len(self._kept[0]) >= _KEPT_BYTES:
             self._held -= len(self._kept.popleft())
-        self._transcript.feed("stdout", data)
+        self._transcript.feed("stdout", _MOVES.sub(b"", data))
         self.tell("output", at=at, buffers=[data])
 
     def _end(self, failure: str | None) -> None:
