@@ -93,7 +93,7 @@ print(job.output().text)
 # %%
 from sandbox_notebook.widgets.matrix import PolicyMatrix
 
-matrix = PolicyMatrix(["transfer-only", "read-only", "workspace"], paths=["/workspace/in/station.csv", "/etc/passwd"])
+matrix = PolicyMatrix(["transfer-only", "read-only", "workspace"])
 matrix
 
 # %% [markdown]
