@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sandbox_server.messages import FRAMES_TYPE, REFUSALS, SSE_TYPE
 
-#: Statuses above 499 that an odd request may get: not built yet, no such HTTP version, no room for so much.
-ALLOWED_5XX = {501, 505, 507}
+#: Statuses above 499 that an odd request may get: no such HTTP version, no room for so much.
+ALLOWED_5XX = {505, 507}
 BODILESS = {204, 304}
 STREAMS = {SSE_TYPE, FRAMES_TYPE}
 _STATUS = re.compile(rb"HTTP/1\.1 ([1-5][0-9][0-9]) [A-Za-z -]*")
@@ -36,7 +36,8 @@ class Reply:
 
     def judge(self) -> None:
         """Raise unless this is an answer in the one shape."""
-        if self.status >= 500 and self.status not in ALLOWED_5XX:
+        no_browser = self.status == 503 and b'"code":"browser_unavailable"' in self.body
+        if self.status >= 500 and self.status not in ALLOWED_5XX and not no_browser:
             raise Broken(f"status {self.status}: {self.body[:500]!r}")
         if "x-request-id" not in self.fields:
             raise Broken(f"no request id: {self.fields}")
