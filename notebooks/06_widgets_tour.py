@@ -25,7 +25,7 @@
 # (size, kind, place) is said before anything is sent.
 
 # %%
-from sandbox_notebook.widgets.upload import UploadPicker
+from sandbox_notebook import UploadPicker
 
 picker = UploadPicker(sandbox, to="in")
 picker
@@ -46,7 +46,7 @@ picker
 # ![The file browser: folders, a preview of a table, marks on what is read only](../docs/images/file-browser.png)
 
 # %%
-from sandbox_notebook.widgets.files import FileBrowser
+from sandbox_notebook import FileBrowser
 
 FileBrowser(sandbox, "in")
 
@@ -91,7 +91,7 @@ print(job.output().text)
 # ![Three policies side by side, and why one of them denies a call](../docs/images/policy-matrix.png)
 
 # %%
-from sandbox_notebook.widgets.matrix import PolicyMatrix
+from sandbox_notebook import PolicyMatrix
 
 matrix = PolicyMatrix(["transfer-only", "read-only", "workspace"])
 matrix

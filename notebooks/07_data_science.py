@@ -61,7 +61,7 @@ figure.colorbar(dots, label="month");
 # %%sandbox code
 import numpy as np
 
-station["weekend"] = station.date.dt.dayofweek >= 5
+station["weekend"] = station.date.dt.day_of_week >= 5
 columns = ["t_mean_c", "sun_kwh_m2", "weekend"]
 inputs = station[columns].to_numpy(float)
 inputs = (inputs - inputs.mean(0)) / inputs.std(0)

@@ -26,6 +26,15 @@ def test_loading_costs_no_http_library_and_no_pandas() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_every_widget_has_a_short_name_that_is_looked_up_late() -> None:
+    import sandbox_notebook
+
+    for name in sandbox_notebook.__all__:
+        assert getattr(sandbox_notebook, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        sandbox_notebook.Nothing  # noqa: B018
+
+
 def installed(shell: InteractiveShell) -> tuple[int, int, int, int, bool]:
     """How often each part is there."""
     return (
