@@ -11,7 +11,7 @@ from .lab import CHROMIUM, Lab
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def running_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     if not CHROMIUM:
         pytest.skip("no way here: chromium is missing, apt-get install chromium")
     if not find_spec("playwright"):
@@ -21,3 +21,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield lab
     finally:
         lab.close()
+
+
+@pytest.fixture
+def lab(running_lab: Lab) -> Iterator[Lab]:
+    yield running_lab
+    running_lab.end_kernels()

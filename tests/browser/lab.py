@@ -112,6 +112,11 @@ class Lab:
             body = answer.read()
         return json.loads(body) if body else None
 
+    def end_kernels(self) -> None:
+        """What one test has left running must not slow the next."""
+        for session in self.api("sessions"):
+            self.api(f"sessions/{session['id']}", "DELETE")
+
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGTERM)
