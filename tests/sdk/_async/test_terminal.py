@@ -105,10 +105,11 @@ async def test_leaving_keeps_the_terminal_and_coming_back_shows_what_was_missed(
 
 
 async def test_signals_go_to_the_job_in_the_foreground(server: ServerProcess) -> None:
-    async with AsyncServerClient(server.url) as client, await client.pty.create("/bin/bash") as terminal:
-        await terminal.send("sh -c 'echo rea\"\"dy; exec cat'\n")
+    async with AsyncServerClient(server.url) as client, await client.pty.create("/bin/sh") as terminal:
+        await terminal.send('sh -c \'trap "echo cau""ght; exit" INT; echo rea""dy; while :; do sleep 0.05; done\'\n')
         await until(terminal, "ready\r\n")
         await terminal.signal()
+        await until(terminal, "caught\r\n")
         await terminal.send("echo still he''re\n")
         await until(terminal, "still here")
         with pytest.raises(ValueError, match="SIGNOPE"):

@@ -104,10 +104,11 @@ def test_leaving_keeps_the_terminal_and_coming_back_shows_what_was_missed(server
 
 
 def test_signals_go_to_the_job_in_the_foreground(server: ServerProcess) -> None:
-    with ServerClient(server.url) as client, client.pty.create("/bin/bash") as terminal:
-        terminal.send("sh -c 'echo rea\"\"dy; exec cat'\n")
+    with ServerClient(server.url) as client, client.pty.create("/bin/sh") as terminal:
+        terminal.send('sh -c \'trap "echo cau""ght; exit" INT; echo rea""dy; while :; do sleep 0.05; done\'\n')
         until(terminal, "ready\r\n")
         terminal.signal()
+        until(terminal, "caught\r\n")
         terminal.send("echo still he''re\n")
         until(terminal, "still here")
         with pytest.raises(ValueError, match="SIGNOPE"):
