@@ -117,9 +117,10 @@ def test_signals_go_to_the_job_in_the_foreground_not_to_the_shell(place: Place) 
             viewer.type("sh -c 'echo rea\"\"dy; exec sleep 1000'; echo ended by $?\n")
             viewer.until("ready")  # by the job itself, so that it is in the foreground
             viewer.send(type="signal", signal=name)
-            if name != "SIGINT":  # which ends the whole line, as Ctrl-C does
+            if name == "SIGINT":  # which ends the whole line, as Ctrl-C does, and what was typed before the prompt
+                viewer.until("goon> ")
+            else:
                 viewer.until(f"ended by {128 + getattr(signal, name)}")
-            viewer.until("goon> ")  # a shell that takes its terminal back forgets what was typed
     assert place.detail(id)["alive"]
 
 
