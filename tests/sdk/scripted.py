@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -67,13 +68,20 @@ class Exchange:
             self.close()
 
     def close(self) -> None:
+        """End the connection in order: closing with bytes unread would reset what was sent away."""
         self.closed = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            self.connection.settimeout(1)
+            while self.connection.recv(1 << 16):
+                pass
         self.connection.close()
 
     def reset(self) -> None:
         """Break the connection off, so that the peer gets an error instead of an end."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close()
+        self.closed = True
+        self.connection.close()
 
 
 Answer = Callable[[Exchange], object]
