@@ -86,6 +86,7 @@ WORKS: dict[str, tuple[Call, Any]] = {
     "health": (lambda c, b: c.health(), True),
     "discover": (lambda c, b: c.discover().api_version, 2),
     "forget_discovery": (lambda c, b: (c.discover(), c.forget_discovery(), c.capabilities)[-1], None),
+    "on_refusal": (lambda c, b: c.on_refusal(lambda error: None)(), None),
     "check": (lambda c, b: c.check("files_stat", path=f"{b}/a").allowed, True),
     "with_token": (_as_another, "AuthenticationError"),
     "close": (lambda c, b: c.with_token("t0ken").close(), None),
