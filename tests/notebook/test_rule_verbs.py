@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.server import ServerProcess, running_server
+from tests.support.waiting import eventually
 
 from .conftest import Run, failure
 
@@ -79,6 +80,8 @@ def test_what_is_no_policy_is_refused(run: Run, here: Path, line: str, message: 
 def test_what_was_refused_is_in_the_audit_log(started: Run) -> None:
     started("%sandbox download /etc/passwd")
     started("%sandbox download /etc/shadow x")
+    # A line is written once its answer is out, so the last one may come a moment later.
+    eventually(lambda: len(started("log = %sandbox audit --denied\nlog").result) == 2)
     done = started("log = %sandbox audit --denied -n 1\nlog[0]['endpoint'], log[0]['code'], len(log)")
     assert done.result == ("files_download_stream", "path_not_allowed", 1)
     started("%sandbox config ui html")

@@ -459,9 +459,11 @@ def test_the_first_examples_of_the_page_run_as_they_are_printed(run: Run, here: 
     page = (Path(__file__).parents[2] / "docs/topics/notebook.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (here / "data.csv").write_text("n\n1\n")
+    run("import pandas\ndf = pandas.DataFrame({'name': ['a', 'b'], 'size': [1, 2]})")  # what the reader has
     for example in examples:
         assert run(example).error is None, example
-    assert len(examples) == 2
+    assert len(examples) == 3
+    assert run("list(top.name)").result == ["a", "b"]
     assert run("[entry.name for entry in files], result.stdout").result == (["data.csv"], "n\n1\n\n")
 
 
