@@ -6,7 +6,7 @@ READY := .venv/.ready
 DEMO := .venv/.demo
 LAB := .venv/.lab
 
-.PHONY: demo lab test check unit tutorials versions bench autobahn site docs zipapp generate clean
+.PHONY: demo lab test check unit pages tutorials versions bench autobahn site docs zipapp generate clean
 
 demo: $(DEMO)    ## start a sandbox and execute the quickstart notebook for real
 	$(BIN)python scripts/demo.py
@@ -14,7 +14,7 @@ demo: $(DEMO)    ## start a sandbox and execute the quickstart notebook for real
 lab: $(LAB)     ## open JupyterLab on the tutorials
 	$(BIN)jupyter lab --ServerApp.root_dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: check site unit tutorials versions  ## every check there is
+test: check site unit pages tutorials versions  ## every check there is
 
 $(DEMO) $(LAB) $(READY): pyproject.toml server/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
@@ -34,9 +34,12 @@ check: $(READY)   ## style, types, layers, generated files
 
 unit: $(READY)    ## tests with coverage
 	$(BIN)coverage erase
-	$(BIN)coverage run -m pytest --findings
+	$(BIN)coverage run -m pytest --ignore=tests/browser --findings
 	$(BIN)coverage combine --quiet
 	$(BIN)python scripts/coverage_gate.py
+
+pages: $(READY)   ## the widgets in a real JupyterLab and a real browser
+	$(BIN)pytest tests/browser
 
 tutorials: $(READY) ## the tutorials, cell by cell against their stored outputs
 	SANDBOX_SDK_UI=html $(BIN)pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
