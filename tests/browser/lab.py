@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -71,10 +72,12 @@ class Lab:
         (settings / "notification.jupyterlab-settings").write_text(json.dumps(_QUIET))
         self.theme = settings / "themes.jupyterlab-settings"
         self.port = _free_port()
+        self._scratch = tempfile.mkdtemp(prefix="lab-")
         environ = {
             **os.environ,
             **{f"JUPYTER_{name.upper()}_DIR": str(directory / name) for name in ("config", "data", "runtime")},
             "IPYTHONDIR": str(directory / "ipython"),
+            "TMPDIR": self._scratch,  # where kept sandboxes are found: not those of tests beside these
         }
         environ.pop("SANDBOX_SDK_UI", None)
         self.log = directory / "lab.log"
@@ -125,6 +128,7 @@ class Lab:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _answers(self) -> bool:
         try:
