@@ -116,8 +116,8 @@ def _audited(server: ServerProcess) -> list[dict[str, object]]:
     marker = server.request("GET", "/no-such-route").headers["x-request-id"]
     while True:
         lines = server.audit_lines()
-        if lines and lines[-1]["id"] == marker:
-            return lines
+        if (place := next((at for at, line in enumerate(lines) if line["id"] == marker), None)) is not None:
+            return lines[: place + 1]
         assert server.process.poll() is None
         time.sleep(0.01)
 
