@@ -32,7 +32,8 @@ class House:
         return told
 
     def python(self, code: str, token: str = "", **more: Any) -> dict[str, Any]:
-        return self.run(f"{sys.executable} -I -c {quote(code)}", token, **more)
+        # without `site`, which measures coverage where that is asked for: a confined child can write no data file
+        return self.run(f"{sys.executable} -I -S -c {quote(code)}", token, **more)
 
 
 def quote(text: str) -> str:
