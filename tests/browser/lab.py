@@ -97,10 +97,10 @@ class Lab:
             )
         until(lambda: self._answers(), 60, f"JupyterLab did not start; see {self.log}")
 
-    def write(self, name: str, *cells: str) -> str:
+    def write(self, name: str, *cells: str, kernel: str = "python3") -> str:
         notebook = nbformat.v4.new_notebook()
         notebook.cells = [nbformat.v4.new_code_cell(source, id=f"cell-{n}") for n, source in enumerate(cells)]
-        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel, "language": "python"}
         nbformat.write(notebook, self.notebooks / name)
         return name
 

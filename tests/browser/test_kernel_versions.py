@@ -1,0 +1,55 @@
+"""What depends on the kernel, with those that are still in use: an upload, a reload, and a stop beside a busy cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .kernels import kernel_of
+from .lab import Lab, browse, until
+from .test_process_pane import COUNT, START, shown_lines, state
+from .test_upload_picker import PICK, choose, phases, random_file, stdout
+
+
+@pytest.mark.parametrize("version", ["6.31.0", "7.0.1", "7.3.0"])
+def test_an_upload_a_reload_and_a_stop_work_with_older_kernels(lab: Lab, tmp_path: Path, version: str) -> None:
+    path, digest = random_file(tmp_path, "large.bin", 24 << 20)
+    name = lab.write(
+        f"kernel-{version}.ipynb",
+        f"{START}\nimport ipykernel, time\nprint(ipykernel.__version__)",
+        PICK,
+        "print([(r.bytes, r.sha256) for r in picker.receipts])",
+        COUNT.format(lines=10_000, pause=0.02),
+        "time.sleep(60)",
+        kernel=kernel_of(lab, version),
+    )
+    with browse(lab, name) as page:
+        assert version in stdout(page, 0)
+        page.run(1)
+        choose(page, path)
+        until(lambda: phases(page) == ["done"], 60, "the file did not arrive")
+        assert stdout(page, 2).strip() == str([(24 << 20, digest)])
+
+        page.run(3)
+        until(lambda: len(shown_lines(page)) > 20, 20, "no output came")
+        page.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+        page.reload()
+        until(lambda: len(shown_lines(page)) > 60, 30, "the pane did not come back")
+        numbers = [int(line[5:]) for line in shown_lines(page) if line.startswith("step ")]
+        assert numbers == list(range(len(numbers)))
+
+        page.run(4, wait=False)
+        until(lambda: "*" in (page.cells()[4]["prompt"] or ""), 10, "the cell did not begin")
+        page.page.get_by_role("button", name="Stop").click()
+        if version.startswith("6."):  # no message is read beside a cell: the pane must say what to press
+            notice = page.page.locator(".nsb-notice")
+            until(lambda: "Press ■ in the toolbar" in (notice.text_content() or ""), 10, "the pane said nothing")
+            assert state(page) == "running"
+            page.page.screenshot(path=lab.directory / "busy-kernel.png")
+            page.page.get_by_role("button", name="Interrupt the kernel").click()
+            until(lambda: state(page) == "stopped", 20, "the click was lost")
+            assert not notice.is_visible()
+        else:
+            until(lambda: state(page) == "stopped", 20, "the click was not heard")
+            assert "*" in (page.cells()[4]["prompt"] or ""), "the click waited for the cell"
