@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,8 +57,48 @@ def test_policy_files_are_judged_and_compared(run: Run, here: Path) -> None:
     done = run("found = %sandbox policy lint mine.json\n[one.code for one in found]")
     assert "L1" in done.result
     lines = run("%sandbox policy diff workspace mine.json").text.splitlines()
-    assert "  code_run                   on         off" in lines
+    (row,) = (line.split(None, 3) for line in lines if line.startswith("  code_run "))
+    assert row == ["code_run", "✓", "limited", "✗ denied: switched off by policy:groups.dev_tools"]
     assert run("%sandbox policy diff workspace workspace").text.splitlines()[-1] == "both mean the same"
+
+
+def _policy(path: Path, *scopes: str, **more: object) -> None:
+    """A policy with identities whose tokens this environment does not hold."""
+    tokens = [{"id": f"{n}", "token_env": f"NOT_SET_{n}", "scopes": scope.split()} for n, scope in enumerate(scopes)]
+    path.write_text(json.dumps({"auth": {"tokens": tokens}, **more}))
+
+
+def test_policies_are_judged_and_compared_without_their_secrets(run: Run, here: Path) -> None:
+    _policy(here / "old.json", "files:*", "*", preset="workspace", mode="observe")
+    bounds = {"files_list": {"limits": {"max_entries": 5}}}
+    _policy(here / "new.yaml", "files:read", "*", "*", preset="workspace", endpoints=bounds)
+    done = run("found = %sandbox policy lint old.json new.yaml\n{(one.policy, one.code) for one in found}")
+    assert ("old.json", "L3") in done.result and ("new.yaml", "L3") in done.result
+    done = run("found = %sandbox policy diff old.json new.yaml\nfound")
+    told = {(one.identity, one.endpoint): one for one in done.result}
+    denied = told["0", "files_mkdir"]
+    assert (denied.fact, denied.first) == ("", "limited")
+    assert denied.second == 'denied: needs the scope "files:write", which "0" does not hold'
+    bound = told["1", "files_list"]
+    assert (bound.fact, bound.first, bound.second) == ("max entries", "not set", "5")
+    text = run("%sandbox policy diff old.json new.yaml").text.splitlines()
+    assert text[1].split() == ["identity", "endpoint", "old.json", "new.yaml"]
+    assert text[-2:] == [
+        "old.json only observes: what it would deny is let through",
+        "2 is known to new.yaml alone",
+    ]
+
+
+def test_a_policy_that_names_nobody_is_compared_with_everybody(run: Run, here: Path) -> None:
+    _policy(here / "two.json", "files:*", "*", preset="workspace")
+    for line, first in (("workspace two.json", True), ("two.json workspace", False)):
+        found = run(f"found = %sandbox policy diff {line}\nfound").result
+        assert {one.identity for one in found} == {"0"}  # the other may do what the one without a name may
+        (shell,) = (one for one in found if one.endpoint == "shell")
+        assert ((shell.first, shell.second) if first else (shell.second, shell.first)) == (
+            "limited",
+            'denied: needs the scope "process:run", which "0" does not hold',
+        )
 
 
 @pytest.mark.parametrize(
@@ -66,6 +107,8 @@ def test_policy_files_are_judged_and_compared(run: Run, here: Path) -> None:
         ("lint", "which policy?", "%sandbox policy lint policy.json"),
         ("lint nosuch.json", '"nosuch.json" is no policy: ', "a preset (workspace"),
         ("lint bad.json", '"bad.json" is no policy: ', "a preset (workspace"),
+        ("diff nosuch.json locked", 'cannot read the policy file "nosuch.json"', "a preset (workspace"),
+        ("diff bad.json locked", 'the policy "bad.json" is not valid: ', "a preset (workspace"),
         ("diff locked", "diff compares two policies", "%sandbox policy diff"),
         ("show x.json", "show asks the sandbox", "%sandbox policy lint x.json"),
         ("shw", '"shw" is no action, expected one of show, lint, diff', "%sandbox policy show"),

@@ -7,16 +7,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from traitlets import Dict
 
 from sandbox_sdk import SandboxConnectionError, SandboxError, ServerAPIError
 
+from ..audit_log import AuditTail, Line, local_of, what, when
 from ..render import Cell, Table, pairs
 from ..text import signal_name, size
-from .audit_tail import AuditTail, Line, local_of, what
 from .base import STATIC, Message, Widget
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class SandboxPanel(Widget):
         _, fresh = self._tail()
         for line in fresh:
             if self._rules is not None and line["decision"] == "deny" and line.get("identity") != self._rules.identity:
-                message = " ".join(filter(None, (what(line), str(line.get("code") or ""))))
+                message = " ".join([*what(line), *filter(None, [str(line.get("code") or "")])])
                 self._rules.flash(str(line.get("endpoint")), f"{line.get('identity')}: {message}")
 
     def _tick_metrics(self) -> None:
@@ -126,7 +125,8 @@ class SandboxPanel(Widget):
 
     def _tick_audit(self) -> None:
         tail, _ = self._tail()
-        self.tell("audit", missing=tail.missing, rows=[_noted(line) for line in reversed(tail.lines)])
+        missing = f"The log of this sandbox {tail.missing}." if tail.missing else ""
+        self.tell("audit", missing=missing, rows=[_noted(line) for line in reversed(tail.lines)])
 
     def _tail(self) -> tuple[AuditTail, list[Line]]:
         if self._audit is None:
@@ -223,14 +223,11 @@ def _words(metrics: SystemMetrics, processors: float) -> list[tuple[str, str]]:
 
 
 def _noted(line: Line) -> dict[str, str]:
-    when = ""
-    with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):
-        when = datetime.fromtimestamp(line["ts"]).strftime("%H:%M:%S")
     return {
-        "when": when,
+        "when": when(line),
         "verdict": "denied" if line["decision"] == "deny" else "allowed",
         "endpoint": str(line.get("endpoint") or ""),
-        "what": what(line),
+        "what": " ".join(what(line)),
         "code": str(line.get("code") or ""),
         "identity": str(line.get("identity") or ""),
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandbox_notebook.widgets.audit_tail import AuditTail, what
+from sandbox_notebook.audit_log import AuditTail, what
 from sandbox_notebook.widgets.panel import _noted
 from sandbox_sdk import Sandbox
 
@@ -48,7 +48,7 @@ def test_only_whole_lines_of_the_audit_are_told_and_each_once(log: Path) -> None
         file.write(line(2)[9:] + '{"decision": "allow"}\n')
     assert [one["decision"] for one in reader.news()] == ["deny", "allow"]
     assert reader.news() == [] and len(reader.lines) == 3
-    assert what(reader.lines[0]) == "/1"
+    assert what(reader.lines[0]) == ["/1"]
 
 
 def test_a_log_that_was_cut_or_replaced_is_read_anew(log: Path) -> None:
@@ -72,7 +72,7 @@ def test_without_a_log_it_says_why(log: Path) -> None:
     assert "not on this machine" in tail("/elsewhere").missing and tail("/elsewhere").news() == []
     reader = tail()
     log.unlink()
-    assert reader.news() == [] and reader.missing.startswith("The log of this sandbox cannot be read: ")
+    assert reader.news() == [] and reader.missing.startswith("cannot be read: ")
 
 
 def test_a_line_of_nonsense_is_shown_as_far_as_it_goes() -> None:

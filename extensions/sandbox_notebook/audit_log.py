@@ -1,22 +1,24 @@
-"""The end of a sandbox's audit log, where that lies on this machine and this user may read it."""
+"""The audit log of a sandbox, where that lies on this machine and this user may read it."""
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandbox_sdk import LocalSandbox, Sandbox
 
-_TAIL = 1 << 20
+_TAIL = 4 << 20
 _MOST = 100
 
 Line = dict[str, Any]
 
 
 class AuditTail:
-    """Reads what is new; ``missing`` says why there is nothing to read."""
+    """Reads what is new; ``missing`` says of the log why there is nothing to read."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.lines: list[Line] = []
@@ -25,10 +27,10 @@ class AuditTail:
         self._path = local.box.log if local else ""
         self._file = 0, 0  # which, and how far it was read
         if not self._path:
-            self.missing = "The log of this sandbox is not on this machine; whoever runs its server has it."
+            self.missing = "is not on this machine; whoever runs its server has it"
 
     def news(self) -> list[Line]:
-        """The lines that have come since the last time, which ``lines`` now ends with."""
+        """What has come since the last time, all of it; the end of it is in ``lines``."""
         if not self._path:
             return []
         try:
@@ -40,7 +42,7 @@ class AuditTail:
                 file.seek(offset)
                 whole, newline, _ = file.read(_TAIL).rpartition(b"\n")
         except OSError as error:
-            self.missing = f"The log of this sandbox cannot be read: {error.strerror}"
+            self.missing = f"cannot be read: {(error.strerror or '').lower()}"
             return []
         self._file = facts.st_ino, offset + len(whole) + len(newline)
         found = [line for raw in whole.split(b"\n") if (line := _line(raw)) is not None]
@@ -59,14 +61,21 @@ def _line(raw: bytes) -> Line | None:
     return line if isinstance(line, dict) and "decision" in line else None
 
 
-def what(line: Line) -> str:
-    """What the call was about."""
+def what(line: Line) -> list[str]:
+    """What the call was about: paths, a target, a program."""
     paths = line.get("paths")
     words = [
         *(paths if isinstance(paths, list) else ()),
         *(line.get(name) for name in ("target", "program", "refused")),
     ]
-    return " ".join(str(word) for word in words if word)
+    return [str(word) for word in words if word]
+
+
+def when(line: Line) -> str:
+    """The time of day; empty where the line tells none."""
+    with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(line["ts"]).strftime("%H:%M:%S")
+    return ""
 
 
 def local_of(sandbox: Sandbox) -> LocalSandbox | None:
