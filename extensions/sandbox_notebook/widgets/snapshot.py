@@ -10,7 +10,7 @@ from .transcript import Line, Transcript
 
 _SHOWN = 200
 _PRE = (
-    "margin:0;padding:.4em .6em;white-space:pre-wrap;overflow-wrap:anywhere;"
+    "flex:none;margin:0;padding:.4em .6em;white-space:pre-wrap;overflow-wrap:anywhere;"
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);line-height:1.35"
 )
 # Upside down, so that a browser begins at the end, where the news is.
