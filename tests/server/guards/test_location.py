@@ -816,6 +816,14 @@ def test_moving_onto_itself_changes_nothing(guard: PathGuard, base: Path) -> Non
     assert (base / "f").read_text() == "x"
 
 
+def test_moving_onto_another_name_of_the_same_file_leaves_that_name_only(guard: PathGuard, base: Path) -> None:
+    (base / "f").write_text("x")
+    os.link(base / "f", base / "g")
+    assert move(guard, "f", "g") == f"{base}/g"
+    assert names(base) == ["g"]
+    assert (base / "g").read_text() == "x"
+
+
 def test_what_is_in_the_way_is_named(guard: PathGuard, base: Path) -> None:
     (base / "d/x").mkdir(parents=True)
     (base / "x").write_text("file")

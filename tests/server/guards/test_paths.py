@@ -486,6 +486,16 @@ def test_refusals_come_in_the_order_of_the_contract(guard_of: GuardOf, base: Pat
     assert refused(guard_of(read_only=True, hardlinks="deny"), "f", "exec") == "hardlink_denied"
 
 
+def test_a_rule_without_links_refuses_a_link_itself_too(guard_of: GuardOf, base: Path) -> None:
+    (base / "f").write_text("x")
+    (base / "in").symlink_to("f")
+    (base / "lost").symlink_to("none")
+    guard = guard_of(symlinks="never")
+    for name in ("in", "lost"):
+        assert refused(guard, name, "delete", follow=False) == "symlink_denied"
+    assert located(guard, "f", "delete", follow=False) == f"{base}/f"
+
+
 @pytest.mark.parametrize("op", OPS)
 def test_read_only_leaves_reading_and_executing(guard_of: GuardOf, op: Any) -> None:
     guard = guard_of(read_only=True)

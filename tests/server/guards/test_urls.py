@@ -163,6 +163,13 @@ def test_a_tunnel_goes_where_some_allowed_url_could_be() -> None:
         guard().tunnel("127.0.0.1", 443)
 
 
+def test_a_pattern_without_a_scheme_could_allow_any_tunnel_but_no_private_one() -> None:
+    one = guard("*.example/*", leads=("93.184.216.34",))
+    assert one.tunnel("other.site", 443) == ["93.184.216.34"]
+    with pytest.raises(Refusal, match="private"):
+        one.tunnel("10.0.0.1", 443)
+
+
 def test_what_a_page_asks_for_is_judged_without_looking_the_name_up() -> None:
     def fail(host: str, port: int) -> list[str]:
         raise AssertionError(host)
@@ -172,6 +179,13 @@ def test_what_a_page_asks_for_is_judged_without_looking_the_name_up() -> None:
     for url in ("https://example.com/ads/1", "http://localhost/", "http://2130706433/", "ftp://example.com/"):
         with pytest.raises(Refusal):
             one.judge(url)
+
+
+def test_a_page_may_ask_for_the_private_host_that_a_pattern_spells_and_for_no_other() -> None:
+    one = guard("http://127.0.0.1/*", "*/shared/*", private=False)
+    one.judge("http://127.0.0.1/shared/logo.png")
+    with pytest.raises(Refusal, match="private"):
+        one.judge("http://127.0.0.2/shared/logo.png")
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -94,6 +94,17 @@ def test_the_base_directory_comes_from_the_document_the_caller_the_environment_o
             bound({}, environ={"ABX_SERVER_BASE_DIR": wrong})
 
 
+@pytest.mark.parametrize(("text", "size"), [("1234", 1234), (" 0 ", 0), ("", None), ("1 MB", None), ("9" * 19, None)])
+def test_the_environment_may_give_uploads_another_default_size(text: str, size: int | None) -> None:
+    environ = {"ABX_MAX_UPLOAD_SIZE": text}
+    found, usual = bound({}, environ=environ).rules, bound({}).rules
+    changed = {endpoint for endpoint in ENDPOINTS if found[endpoint].limits != usual[endpoint].limits}
+    assert changed == ({"files_upload_stream"} if size is not None else set())
+    assert size in (None, found["files_upload_stream"].limits["max_bytes"])
+    written = {"endpoints": {"files_upload_stream": {"limits": {"max_bytes": 7}}}}
+    assert bound(written, environ=environ).rule("files_upload_stream").limits["max_bytes"] == 7
+
+
 def test_groups_of_the_environment_are_split_at_commas_and_blanks_dropped() -> None:
     policy = bound({}, environ={"ABX_SERVER_ENABLED_GROUPS": " dev_tools, ,core,"})
     assert policy.rule("code_run").rule == "env:ABX_SERVER_ENABLED_GROUPS:dev_tools"
