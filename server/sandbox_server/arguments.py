@@ -25,7 +25,6 @@ from .services import restricts_commands
 _MOST_LEVELS = 100  # of objects and arrays in a JSON body
 _TRUE = frozenset({"true", "yes", "1"})
 _FALSE = frozenset({"false", "no", "0", ""})
-_GUARD_ORDER = {"env": 0, "command": 1, "url": 1, "path": 2, "paths": 2, "base64": 3}
 _NO_BODY: Mapping[str, Any] = {}
 _BOM = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -38,7 +37,7 @@ def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
     """
     endpoint, request = call.grant.endpoint, call.request
     query = query_of(request)
-    call.raw = request.media_type in endpoint.raw_types
+    call.raw = bool(endpoint.raw_types) and request.media_type in endpoint.raw_types
     if call.raw:
         written = "max_request_bytes" in call.grant.configured_limits  # the default cap is for JSON forms only
         _check_length(request, call.grant.size("max_request_bytes") if written else None)
@@ -57,8 +56,8 @@ def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
             raw = body.get(field.name)
         in_query = field.place in ("path", "query") or call.raw
         bound[field.name] = _parse(field, raw, in_query)
-    for field in sorted(endpoint.fields, key=lambda f: _GUARD_ORDER.get(f.kind, 9)):
-        if bound[field.name] is not None and field.kind in _GUARD_ORDER:
+    for field in endpoint.guarded:
+        if bound[field.name] is not None:
             bound[field.name] = _guard(call, field, bound)
     return bound
 
@@ -179,9 +178,8 @@ def _parse(field: Field, raw: Any, in_query: bool) -> Any:
 
 
 def _text(field: Field, raw: Any, in_query: bool) -> str:
-    expected = {"path": "a path as text", "base64": "base64 text"}.get(field.kind, "text")
     if not isinstance(raw, str):
-        raise _invalid(field, expected)
+        raise _invalid(field, {"path": "a path as text", "base64": "base64 text"}.get(field.kind, "text"))
     if not raw and field.required and field.kind in ("text", "url"):
         raise _invalid(field, "text that is not empty")
     return raw

@@ -38,7 +38,10 @@ class Authenticator:
 
         Tokens `in_query` are looked at only when no header carries one. Failed attempts slow their `client` down.
         """
-        presented = _credentials(headers) or {_as_sent(value) for value in in_query if value}
+        if isinstance(headers.caller, Identity):
+            return headers.caller  # let in with the same fields, on the same connection
+        in_fields = _credentials(headers)
+        presented = in_fields or {_as_sent(value) for value in in_query if value}
         if len(presented) > 1:
             raise Refusal(
                 "ambiguous_credentials",
@@ -52,7 +55,7 @@ class Authenticator:
             if self._anonymous is None:
                 raise _unauthorized('a token is needed; send "Authorization: Bearer TOKEN"')
             return self._anonymous
-        digest = hashlib.sha256(presented.pop().encode("latin-1", "replace")).digest()  # the bytes as they came
+        digest = hashlib.sha256(next(iter(presented)).encode("latin-1", "replace")).digest()  # the bytes as they came
         found: Identity | None = None
         for token in self._tokens:  # no early exit: the time taken tells nothing about which token came close
             if hmac.compare_digest(token.digest, digest) and found is None:
@@ -60,6 +63,8 @@ class Authenticator:
         self._throttle.judge(client, None if found is None else found.id)
         if found is None:
             raise _unauthorized("the token is not known to this server")
+        if in_fields:
+            headers.caller = found
         return found
 
 

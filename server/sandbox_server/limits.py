@@ -35,9 +35,10 @@ class Limits:
 
         Calling the answer with ``refund=True`` also gives the rate token back (the request will be tried again).
         """
-        rate, most = grant.size("rate_per_minute"), grant.size("max_concurrency")
-        if rate is None and most is None:
+        limits = grant.limits
+        if limits.get("rate_per_minute") is None and limits.get("max_concurrency") is None:
             return None
+        rate, most = grant.size("rate_per_minute"), grant.size("max_concurrency")
         key = (grant.identity.id, grant.endpoint.id)
         with self._lock:
             now = self._clock()

@@ -19,11 +19,13 @@ class Headers(Mapping[str, str]):
     """Header fields of one message: names lower-cased, every line kept.
 
     ``headers["x"]`` joins repeated lines with ``", "`` (RFC 9110, section 5.3); ``all`` keeps them apart.
+    `caller` is for who judges them: a connection whose requests repeat the same fields has one `Headers` for all.
     """
 
-    __slots__ = ("_lines",)
+    __slots__ = ("_lines", "caller")
 
     def __init__(self, lines: Iterable[tuple[str, str]] = ()) -> None:
+        self.caller: object = None
         self._lines: dict[str, list[str]] = {}
         for name, value in lines:
             self._lines.setdefault(name.lower(), []).append(value)
@@ -34,6 +36,9 @@ class Headers(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         lines = self._lines[name]
         return lines[0] if len(lines) == 1 else ", ".join(lines)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self._lines else default  # asked often; the mixin's way is slow
 
     def __contains__(self, name: object) -> bool:
         return name in self._lines

@@ -115,3 +115,15 @@ def test_every_digest_is_compared_in_constant_time(monkeypatch):
     monkeypatch.setattr(hmac, "compare_digest", compare)
     assert identify(("X-Access-Token", "read-me")) is READER
     assert compared == [t.digest for t in TOKENS]  # the match is first, the loop still goes on
+
+
+def test_fields_that_a_connection_repeats_are_judged_once_and_only_by_what_they_say() -> None:
+    authenticator, fields = Authenticator(TOKENS, NOBODY), Headers([("Authorization", "Bearer read-me")])
+    assert [authenticator.identify(fields) for _ in range(3)] == [READER] * 3
+    bare = Headers()
+    assert authenticator.identify(bare, ["rule-all"]) == ADMIN  # by the query of one request,
+    assert authenticator.identify(bare) == NOBODY  # which says nothing about the next
+    wrong = Headers([("Authorization", "Bearer nobody-has-this")])
+    for _ in range(2):
+        with pytest.raises(Refusal, match="not known"):
+            authenticator.identify(wrong)

@@ -27,6 +27,8 @@ Op = Literal["read", "write", "delete", "exec"]
 LimitKind = Literal["size", "int", "number"]
 
 REQUIRED: Any = ...
+#: The kinds that a guard sees, and in which order: the same bad request always gets the same refusal.
+_GUARD_ORDER: Mapping[Kind, int] = {"env": 0, "command": 1, "url": 1, "path": 2, "paths": 2, "base64": 3}
 
 
 class Field(NamedTuple):
@@ -85,6 +87,11 @@ class Endpoint:
     judges_paths: bool = False  # has path rules because its handler asks the path guard by itself
     answers: tuple[str, ...] = (JSON_TYPE,)  # media types of what it answers, for the OpenAPI document
     also: tuple[int, ...] = ()  # statuses of success beside 200
+    guarded: tuple[Field, ...] = field(init=False, repr=False, compare=False)  # the fields that a guard sees, in order
+
+    def __post_init__(self) -> None:
+        seen = (each for each in self.fields if each.kind in _GUARD_ORDER)
+        object.__setattr__(self, "guarded", tuple(sorted(seen, key=lambda each: _GUARD_ORDER[each.kind])))
 
     @property
     def route(self) -> str:

@@ -50,7 +50,7 @@ class DenyRules:
         """Whether an absolute, normalised path is out of reach."""
         if path.startswith(_ALWAYS) and any(path == top or path.startswith(top + "/") for top in _ALWAYS):
             return True
-        return names_a_part(path) or self.matches(path)
+        return names_a_part(path) or (self.configured and self.matches(path))
 
     def matches(self, path: str) -> bool:
         """Whether a configured pattern matches the path or one of its ancestors."""

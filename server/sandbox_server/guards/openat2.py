@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 
+_NAMES = sys.getfilesystemencoding()  # of names; `os.fsencode` would look at more than is needed
 _SYSCALL = 437  # the same number on every architecture
 _NO_XDEV = 0x01
 _NO_MAGICLINKS = 0x02
@@ -36,7 +38,7 @@ class OpenAt2:
         """A descriptor, or -1."""
         place = self._places.get((flags, cached)) or self._prepare(flags, cached)
         call = self._quick if cached else self._patient
-        return call(_SYSCALL, directory, os.fsencode(relative) or b".", place, 24)
+        return call(_SYSCALL, directory, relative.encode(_NAMES, "surrogateescape") or b".", place, 24)
 
     def works(self, directory: int) -> bool:
         """Whether this kernel, and what filters its calls, lets us use it."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import sandbox_server
-from sandbox_server.arguments import _GUARD_ORDER, _PARSERS
-from sandbox_server.catalogue import GROUPS, LIMITS, PARAMS, Catalogue, Endpoint, builtin
+from sandbox_server.arguments import _PARSERS
+from sandbox_server.catalogue import GROUPS, LIMITS, PARAMS, Catalogue, Endpoint, Field, builtin
 from sandbox_server.handlers import HANDLERS
 from sandbox_server.messages import REFUSALS
 
@@ -53,7 +54,13 @@ def test_a_declaration_uses_known_words_and_can_be_bound(endpoint: Endpoint) -> 
 
 
 def test_every_kind_that_has_a_guard_is_guarded() -> None:
-    assert set(_GUARD_ORDER) == {"env", "command", "url", "path", "paths", "base64"}
+    order = ("env", "command", "url", "path", "paths", "base64")
+    fields = tuple(Field(kind, kind, "body", "") for kind in (*reversed(order), "text"))
+    guarded = replace(ROUTES["shell"], fields=fields).guarded
+    assert sorted(field.kind for field in guarded) == sorted(order)
+    assert [field.kind for field in guarded if field.kind in ("env", "command", "path", "base64")] == [
+        "env", "command", "path", "base64",
+    ]  # fmt: skip
 
 
 def refusals(tree: ast.AST) -> Iterator[str]:
