@@ -55,16 +55,20 @@ class Authenticator:
             if self._anonymous is None:
                 raise _unauthorized('a token is needed; send "Authorization: Bearer TOKEN"')
             return self._anonymous
-        digest = hashlib.sha256(next(iter(presented)).encode("latin-1", "replace")).digest()  # the bytes as they came
-        found: Identity | None = None
-        for token in self._tokens:  # no early exit: the time taken tells nothing about which token came close
-            if hmac.compare_digest(token.digest, digest) and found is None:
-                found = token.identity
+        found = self._owner(next(iter(presented)))
         self._throttle.judge(client, None if found is None else found.id)
         if found is None:
             raise _unauthorized("the token is not known to this server")
         if in_fields:
             headers.caller = found
+        return found
+
+    def _owner(self, token: str) -> Identity | None:
+        digest = hashlib.sha256(token.encode("latin-1", "replace")).digest()  # the bytes as they came
+        found: Identity | None = None
+        for known in self._tokens:  # no early exit: the time taken tells nothing about which token came close
+            if hmac.compare_digest(known.digest, digest) and found is None:
+                found = known.identity
         return found
 
 
