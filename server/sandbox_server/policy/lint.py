@@ -9,12 +9,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from ..access import Identity, PathRule
 from ..catalogue import Endpoint
-from .binding import anonymous
 from .bound import BoundPolicy
 from .commands import loose_pattern
-from .rules import narrowed
+from .reach import opens_terminal, plain, reaches, runs_programs
 from .wording import shown
 
 Check = Callable[[BoundPolicy], Iterator[str]]
@@ -52,84 +50,6 @@ def file_warnings(path: str) -> list[LintWarning]:
     ]
 
 
-def _identities(policy: BoundPolicy) -> list[Identity]:
-    """Everybody who can call. Without tokens that would be an anonymous caller, admitted or not yet."""
-    known = [token.identity for token in policy.tokens]
-    if policy.anonymous is not None:
-        return [*known, policy.anonymous]
-    return known or [anonymous(policy.document)]
-
-
-def _reach(policy: BoundPolicy, identity: Identity) -> list[Endpoint]:
-    """The endpoints that this identity may call."""
-    return [
-        endpoint
-        for endpoint in policy.catalogue.values()
-        if policy.rule(endpoint.id).enabled and all(map(identity.can, policy.rule(endpoint.id).scopes))
-    ]
-
-
-def _paths(policy: BoundPolicy, identity: Identity, endpoint: Endpoint) -> PathRule:
-    return narrowed(policy.rule(endpoint.id).paths, identity.paths)
-
-
-def _scoped(policy: BoundPolicy, identity: Identity, endpoints: Sequence[Endpoint]) -> list[Endpoint]:
-    """Those whose paths a rule restricts for this identity."""
-    return [e for e in endpoints if e.path_bearing and _restricts(_paths(policy, identity, e))]
-
-
-def _restricts(paths: PathRule) -> bool:
-    limited = paths.allow is not None or bool(paths.within) or bool(paths.deny) or paths.read_only
-    return limited or paths.symlinks == "never" or paths.hardlinks == "deny"
-
-
-def _runs_programs(endpoint: Endpoint) -> bool:
-    return endpoint.executes_code or _opens_terminal(endpoint)
-
-
-def _opens_terminal(endpoint: Endpoint) -> bool:
-    return endpoint.group == "terminal" and endpoint.takes_paths
-
-
-def _unheld(
-    policy: BoundPolicy, identity: Identity, runs: Sequence[Endpoint], scoped: Sequence[Endpoint]
-) -> list[Endpoint]:
-    """Those whose programs the kernel does not certainly keep inside every path rule of the others.
-
-    The kernel keeps directories and read-only; `deny` is a matter of its own (L8).
-    """
-    return [e for e in runs if not (policy.require_landlock and _inside(policy, identity, e, scoped))]
-
-
-def _inside(policy: BoundPolicy, identity: Identity, runs: Endpoint, scoped: Sequence[Endpoint]) -> bool:
-    own = _paths(policy, identity, runs)
-    if not own.bounded:
-        return False
-    held = _lists(policy, own)
-    for other in scoped:
-        paths = _paths(policy, identity, other)
-        if paths.read_only and not own.read_only:
-            return False
-        for roots in _lists(policy, paths):
-            if not any(all(any(_is_below(place, root) for root in roots) for place in places) for places in held):
-                return False
-    return True
-
-
-def _lists(policy: BoundPolicy, paths: PathRule) -> list[tuple[str, ...]]:
-    """The lists of directories in force; a path must lie below one directory of each."""
-    return [(policy.base_dir,) if paths.allow is None else paths.allow, *paths.within]
-
-
-def _is_below(place: str, root: str) -> bool:
-    place, root = _plain(place), _plain(root)
-    return place == root or place.startswith(root.rstrip("/") + "/")
-
-
-def _plain(path: str) -> str:
-    return os.path.normpath("/" + path.lstrip("/"))
-
-
 def _names(endpoints: Sequence[Endpoint]) -> str:
     shown_ids = [endpoint.id for endpoint in endpoints[:5]]
     more = len(endpoints) - len(shown_ids)
@@ -137,27 +57,24 @@ def _names(endpoints: Sequence[Endpoint]) -> str:
 
 
 def _execution_beside_paths(policy: BoundPolicy) -> Iterator[str]:
-    for identity in _identities(policy):
-        reach = _reach(policy, identity)
-        scoped = _scoped(policy, identity, reach)
-        runs = _unheld(policy, identity, [e for e in reach if e.executes_code], scoped)
-        if scoped and runs:
+    for reach in reaches(policy):
+        runs = reach.unheld([e for e in reach.endpoints if e.executes_code])
+        if reach.scoped and runs:
             yield (
-                f"{shown(identity.id)} has path rules ({_names(scoped)}) and may also run programs ({_names(runs)}), "
-                "which step around them; take one away, or give what runs its own paths.allow and set require_landlock"
+                f"{shown(reach.identity.id)} has path rules ({_names(reach.scoped)}) and may also run programs "
+                f"({_names(runs)}), which step around them; take one away, or give what runs its own paths.allow and "
+                "set require_landlock"
             )
 
 
 def _terminal_beside_paths(policy: BoundPolicy) -> Iterator[str]:
-    for identity in _identities(policy):
-        reach = _reach(policy, identity)
-        scoped = _scoped(policy, identity, reach)
-        if _unheld(policy, identity, [e for e in reach if e.executes_code], scoped):
+    for reach in reaches(policy):
+        if reach.unheld([e for e in reach.endpoints if e.executes_code]):
             continue  # L1 says so already
-        terminals = _unheld(policy, identity, [e for e in reach if _opens_terminal(e)], scoped)
-        if scoped and terminals:
+        terminals = reach.unheld([e for e in reach.endpoints if opens_terminal(e)])
+        if reach.scoped and terminals:
             yield (
-                f"{shown(identity.id)} has path rules ({_names(scoped)}) and may also open a terminal "
+                f"{shown(reach.identity.id)} has path rules ({_names(reach.scoped)}) and may also open a terminal "
                 f"({_names(terminals)}), which steps around them; switch the group terminal off"
             )
 
@@ -170,7 +87,7 @@ def _whole_file_system(policy: BoundPolicy) -> Iterator[str]:
 
 def _whole_file_system_respelt(policy: BoundPolicy) -> Iterator[str]:
     for endpoint, place in _allowed(policy):
-        if _plain(place) == "/" != os.path.normpath(place):
+        if plain(place) == "/" != os.path.normpath(place):
             yield f"{endpoint.id} may reach the whole file system: paths.allow {shown(place)} is /; name directories"
 
 
@@ -209,15 +126,14 @@ def _overwrite_without_allow(policy: BoundPolicy) -> Iterator[str]:
 
 
 def _deny_where_programs_run(policy: BoundPolicy) -> Iterator[str]:
-    for identity in _identities(policy):
-        reach = _reach(policy, identity)
-        runs = [e for e in reach if _runs_programs(e)]
-        denying = [e for e in reach if e.path_bearing and _paths(policy, identity, e).deny]
-        if _unheld(policy, identity, runs, _scoped(policy, identity, reach)):
+    for reach in reaches(policy):
+        runs = [e for e in reach.endpoints if runs_programs(e)]
+        denying = [e for e in reach.endpoints if e.path_bearing and reach.paths(e).deny]
+        if reach.unheld(runs):
             denying = [e for e in denying if e in runs]  # L1 and N1 speak about the others
         if runs and denying:
             yield (
-                f"paths.deny of {_names(denying)} judges the paths that {shown(identity.id)} names, not what its "
+                f"paths.deny of {_names(denying)} judges the paths that {shown(reach.identity.id)} names, not what its "
                 f"programs open ({_names(runs)}); keep secrets out of paths.allow instead"
             )
 
@@ -267,20 +183,18 @@ def _observing(policy: BoundPolicy) -> Iterator[str]:
 
 
 def _commands_beside_paths(policy: BoundPolicy) -> Iterator[str]:
-    for identity in _identities(policy):
-        reach = _reach(policy, identity)
-        if _scoped(policy, identity, reach) and any(endpoint.id == "run_command" for endpoint in reach):
-            yield f"{shown(identity.id)} has path rules; custom commands (run_command) do what their code does"
+    for reach in reaches(policy):
+        if reach.scoped and any(endpoint.id == "run_command" for endpoint in reach.endpoints):
+            yield f"{shown(reach.identity.id)} has path rules; custom commands (run_command) do what their code does"
 
 
 def _base_dir_beside_execution(policy: BoundPolicy) -> Iterator[str]:
     if "base_dir" not in policy.document:
         return
-    for identity in _identities(policy):
-        reach = _reach(policy, identity)
-        runs = [e for e in reach if _runs_programs(e)]
-        if runs and not _scoped(policy, identity, reach):
-            who = shown(identity.id)
+    for reach in reaches(policy):
+        runs = [e for e in reach.endpoints if runs_programs(e)]
+        if runs and not reach.scoped:
+            who = shown(reach.identity.id)
             yield f"base_dir bounds the paths that {who} names, not what its programs open ({_names(runs)})"
 
 
