@@ -100,7 +100,8 @@ class Request:
     @property
     def media_type(self) -> str:
         """What the body calls itself, without parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        text: str = self.headers.get("content-type", "")
+        return text.partition(";")[0].strip().lower()
 
 
 @dataclass(slots=True)
