@@ -18,7 +18,7 @@ from .listing import look_at
 from .root import Root
 
 if TYPE_CHECKING:
-    from .paths import PathGuard
+    from .path_guard import PathGuard
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..messages import Refusal, quoted
 from .encoding import encodable
-from .paths import PathGuard
+from .path_guard import PathGuard
 from .patterns import CommandPattern, expand_flags
 from .programs import Program, SearchPath
 from .words import split

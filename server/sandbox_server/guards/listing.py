@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .paths import PathGuard
+    from .path_guard import PathGuard
 
 
 def look_at(

@@ -23,7 +23,7 @@ from .staging import Staging
 from .tree import move_entry, remove_entry
 
 if TYPE_CHECKING:
-    from .paths import PathGuard
+    from .path_guard import PathGuard
 
 _WRITE = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -94,6 +94,10 @@ class Location:
     def turn(self) -> Lock:
         """Held while this file is looked at and then changed; no other request does so meanwhile."""
         return self._guard.turns.of(self.path)
+
+    def turn_beside(self) -> Lock:
+        """Held while a small file is made here: those of one directory take turns."""
+        return self._guard.turns.beside(self.path)
 
     def open(self) -> int:
         """A descriptor of a regular file, for reading."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .tree import each_directory
 
 if TYPE_CHECKING:
-    from .paths import PathGuard
+    from .path_guard import PathGuard
 
 _OBJECT = os.O_PATH | os.O_NOFOLLOW
 

@@ -22,7 +22,7 @@ from .tree import Cursor, move_entry, remove_tree
 
 if TYPE_CHECKING:
     from .location import Location
-    from .paths import PathGuard
+    from .path_guard import PathGuard
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW

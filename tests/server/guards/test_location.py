@@ -18,7 +18,7 @@ import pytest
 
 from sandbox_server.access import PathRule
 from sandbox_server.guards import parts as parts_module
-from sandbox_server.guards import paths as paths_module
+from sandbox_server.guards import path_guard as guard_module
 from sandbox_server.guards import replace as replace_module
 from sandbox_server.guards import tree as tree_module
 from sandbox_server.guards.paths import Location, PathGuard, PathGuards
@@ -289,14 +289,14 @@ def test_field_047_no_listing_is_silently_short_for_want_of_descriptors(guard: P
 def test_a_link_that_may_not_be_resolved_is_left_out(
     guard: PathGuard, mixed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = paths_module.walk
+    real = guard_module.walk
 
     def refuse(roots: Any, root: Any, relative: str, follow: bool) -> Any:
         if relative == "in":
             raise PermissionError(errno.EACCES, "no")
         return real(roots, root, relative, follow)
 
-    monkeypatch.setattr(paths_module, "walk", refuse)
+    monkeypatch.setattr(guard_module, "walk", refuse)
     assert "in" not in shown(guard)
 
 
@@ -650,7 +650,7 @@ def test_a_tree_with_a_file_of_two_names_is_not_touched_where_the_rule_says_so(g
 def test_a_tree_too_large_to_be_judged_is_not_touched(
     guard_of: GuardOf, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paths_module, "MOST_JUDGED", 10)
+    monkeypatch.setattr(guard_module, "MOST_JUDGED", 10)
     (base / "d").mkdir()
     for number in range(11):
         (base / "d" / str(number)).write_text("x")
