@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import defaultdict
 
 import pytest
@@ -13,6 +14,12 @@ _results: dict[str, dict[str, str]] = defaultdict(dict)  # finding -> test -> ou
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--findings", action="store_true", help="print which tests show which finding; fail on gaps")
+
+
+def pytest_configure() -> None:
+    """Heed Ctrl-C, and let children do so: a shell has its background jobs ignore it, and some tests press it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
