@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import nullcontext
 
 from ..call import Call
 from ..guards.paths import Location, Replacement
@@ -75,7 +76,9 @@ def _replace(
     *, overwrite: bool, fresh: bool,
 ) -> Placed:  # fmt: skip
     """New content for the whole file."""
-    with path.replace(overwrite=overwrite, durable=finish.durable, old=old) as part:
+    quick = content.data is not None and not finish.durable
+    turn = path.turn_beside() if quick else nullcontext()
+    with turn, path.replace(overwrite=overwrite, durable=finish.durable, old=old) as part:
         store(call, part.descriptor, content)
         try:
             with path.turn():
