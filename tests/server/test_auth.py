@@ -42,6 +42,23 @@ def test_both_headers_carry_a_token(line):
     assert identify(line) is READER
 
 
+def test_a_token_in_the_query_counts_only_without_one_in_a_header():
+    door = Authenticator(TOKENS, None)
+    assert door.identify(Headers(), ["", "read-me", "read-me"]) is READER
+    assert door.identify(Headers([("X-Access-Token", "rule-all")]), ["read-me"]) is ADMIN
+    with pytest.raises(Refusal) as refused:
+        door.identify(Headers(), ["read-me", "rule-all"])
+    assert refused.value.code == "ambiguous_credentials"
+
+
+@pytest.mark.parametrize("text", ["r\u00e9ad", "\u65e5\u672c", "\udcff"])
+def test_a_token_of_other_letters_is_the_same_in_a_header_and_in_the_query(text):
+    sent = text.encode("utf-8", "surrogateescape")  # a header field is read as Latin-1, a query as UTF-8
+    door = Authenticator([Token(hashlib.sha256(sent).digest(), READER)], None)
+    assert door.identify(Headers([("X-Access-Token", sent.decode("latin-1"))])) is READER
+    assert door.identify(Headers(), [text]) is READER
+
+
 def test_the_same_token_in_both_headers_is_one_credential():
     assert identify(("Authorization", "Bearer rule-all"), ("X-Access-Token", "rule-all")) is ADMIN
 
