@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,15 +17,13 @@ from .call import Call
 from .catalogue import Endpoint, Field
 from .guards.commands import Command, split_command
 from .guards.paths import Location
-from .messages import JSON_TYPE, Refusal, Request, quoted
+from .json_body import parse_object
+from .messages import Refusal, Request, quoted
 from .services import restricts_commands
 
-_MOST_LEVELS = 100  # of objects and arrays in a JSON body
 _TRUE = frozenset({"true", "yes", "1"})
 _FALSE = frozenset({"false", "no", "0", ""})
 _NO_BODY: Mapping[str, Any] = {}
-_BOM = "\ufeff"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
@@ -57,8 +53,8 @@ def bind(call: Call, in_path: Mapping[str, str]) -> dict[str, Any]:
         in_query = field.place in ("path", "query") or call.raw
         bound[field.name] = _parse(field, raw, in_query)
     for field in endpoint.guarded:
-        if bound[field.name] is not None:
-            bound[field.name] = _guard(call, field, bound)
+        if (value := bound[field.name]) is not None:
+            bound[field.name] = _GUARDS[field.kind](call, field, value, bound)
     return bound
 
 
@@ -94,74 +90,6 @@ def _body_of(endpoint: Endpoint, call: Call) -> Mapping[str, Any]:
         offered = " or ".join(("application/json", *endpoint.raw_types))
         raise Refusal("unsupported_media_type", f"content type {quoted(kind, 64)} is not accepted here; send {offered}")
     return parse_object(request.body.read())
-
-
-def parse_object(data: bytes) -> dict[str, Any]:
-    """Strict JSON (RFC 8259) holding one object; repeated names, NaN and lone surrogates are refused."""
-    try:
-        text = data.decode()  # left to itself, json would guess the encoding, and take encoded surrogates
-        value = json.loads(text.removeprefix(_BOM), object_pairs_hook=_unique, parse_constant=_no_constant)
-    except RecursionError:
-        raise _too_deep() from None
-    except UnicodeDecodeError:
-        raise Refusal("bad_body", f"the body is not UTF-8 text; send {JSON_TYPE}") from None
-    except json.JSONDecodeError as error:
-        raise Refusal("bad_body", f"the body is not JSON (line {error.lineno}, column {error.colno})") from None
-    except ValueError as error:  # from the hooks below, or a number with thousands of digits
-        message = str(error) if isinstance(error, _Strict) else "the body holds an unusable number"
-        raise Refusal("bad_body", message) from None
-    if not isinstance(value, dict):
-        raise Refusal("bad_body", "the body must be a JSON object")
-    if data.count(b"[") + data.count(b"{") > _MOST_LEVELS and _is_deeper(value, _MOST_LEVELS):
-        raise _too_deep()
-    if b"\\u" in data and _has_surrogate(value):
-        raise Refusal("bad_body", "the body holds a lone surrogate escape, which is no character")
-    return value
-
-
-def _too_deep() -> Refusal:
-    return Refusal("bad_body", f"the JSON body is nested too deeply; use at most {_MOST_LEVELS} levels")
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether objects and arrays stand in each other more often than that; how deep the parser goes varies."""
-    stack = [(value, 1)]
-    while stack:
-        item, level = stack.pop()
-        inside = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-        if inside and level > levels:
-            return True
-        stack += [(each, level + 1) for each in inside]
-    return False
-
-
-class _Strict(ValueError):
-    pass
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise _Strict("the body repeats a name within one object")
-    return value
-
-
-def _no_constant(name: str) -> Any:
-    raise _Strict(f"the body holds {name}, which is not JSON")
-
-
-def _has_surrogate(value: Any) -> bool:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            stack += item.keys()
-            stack += item.values()
-        elif isinstance(item, list):
-            stack += item
-        elif isinstance(item, str) and _SURROGATE.search(item):
-            return True
-    return False
 
 
 def _invalid(field: Field, expected: str) -> Refusal:
@@ -248,25 +176,6 @@ _PARSERS: Mapping[str, Callable[[Field, Any, bool], Any]] = {
 }
 
 
-def _guard(call: Call, field: Field, bound: Mapping[str, Any]) -> Any:
-    value = bound[field.name]
-    match field.kind:
-        case "env":
-            return _by_rule(call, lambda grant: _admit_variables(call, grant, value))
-        case "command":
-            return _by_rule(call, lambda grant: _admit_command(call, grant, value, bound))
-        case "url":
-            return value and _by_rule(call, lambda grant: call.services.url_guard(grant).admit(value))
-        case "path":
-            return _locate(call, field, value, bound)
-        case "paths":
-            return tuple(_locate_lightly(call, field, path, bound) for path in value)
-        case "base64":
-            return _decode(field, value)
-        case _:
-            return value
-
-
 def _by_rule(call: Call, judge: Callable[[Grant], Any]) -> Any:
     """What `judge` lets through. Under `mode: observe` what the real rule refuses is noted; a mild one decides."""
     if call.grant.strict is not None:
@@ -277,33 +186,53 @@ def _by_rule(call: Call, judge: Callable[[Grant], Any]) -> Any:
     return judge(call.grant)
 
 
-def _admit_variables(call: Call, grant: Grant, value: object) -> dict[str, str]:
-    return call.services.environment.admit(value, restricted=restricts_commands(grant))
+def _admit_variables(call: Call, field: Field, value: object, bound: Mapping[str, Any]) -> Any:
+    return _by_rule(call, lambda grant: call.services.environment.admit(value, restricted=restricts_commands(grant)))
 
 
-def _admit_command(call: Call, grant: Grant, value: tuple[Sequence[str], str], bound: Mapping[str, Any]) -> Command:
+def _admit_command(call: Call, field: Field, value: tuple[Sequence[str], str], bound: Mapping[str, Any]) -> Any:
     argv, text = value
     call.program = argv[0] if argv else ""
-    guard, paths = call.services.command_guard(grant), call.services.path_guard(grant)
-    command = guard.admit(argv, text, paths, cwd=bound.get("cwd") or "")
+
+    def judge(grant: Grant) -> Command:
+        guard, paths = call.services.command_guard(grant), call.services.path_guard(grant)
+        return guard.admit(argv, text, paths, cwd=bound.get("cwd") or "")
+
+    command: Command = _by_rule(call, judge)
     call.program = command.program or command.argv[0]
     return command
 
 
-def _locate(call: Call, field: Field, raw: str, bound: Mapping[str, Any]) -> Location:
+def _admit_url(call: Call, field: Field, value: str, bound: Mapping[str, Any]) -> Any:
+    return value and _by_rule(call, lambda grant: call.services.url_guard(grant).admit(value))
+
+
+def _locate(call: Call, field: Field, value: str, bound: Mapping[str, Any]) -> Location:
     assert field.op is not None
-    return call.guard(raw, field.op, follow=bound[field.follow] if isinstance(field.follow, str) else field.follow)
+    return call.guard(value, field.op, follow=bound[field.follow] if isinstance(field.follow, str) else field.follow)
 
 
-def _locate_lightly(call: Call, field: Field, raw: str, bound: Mapping[str, Any]) -> Location:
-    """The same, holding nothing open until it is used: of a list, thousands would be held at once."""
-    location = _locate(call, field, raw, bound)
-    location.close()
-    return location
+def _locate_each(call: Call, field: Field, value: Sequence[str], bound: Mapping[str, Any]) -> tuple[Location, ...]:
+    """All of a list, holding nothing open until it is used: thousands would be held at once."""
+    locations = []
+    for path in value:
+        locations.append(_locate(call, field, path, bound))
+        locations[-1].close()
+    return tuple(locations)
 
 
-def _decode(field: Field, text: str) -> bytes:
+def _decode(call: Call, field: Field, value: str, bound: Mapping[str, Any]) -> bytes:
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         raise _invalid(field, "base64 text (RFC 4648, section 4)") from None
+
+
+_GUARDS: Mapping[str, Callable[[Call, Field, Any, Mapping[str, Any]], Any]] = {
+    "env": _admit_variables,
+    "command": _admit_command,
+    "url": _admit_url,
+    "path": _locate,
+    "paths": _locate_each,
+    "base64": _decode,
+}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_server.arguments import parse_object
+from sandbox_server.json_body import parse_object
 from sandbox_server.messages import Refusal
 
 
