@@ -6,7 +6,7 @@ READY := .venv/.ready
 DEMO := .venv/.demo
 LAB := .venv/.lab
 
-.PHONY: demo lab test check unit pages tutorials versions bench autobahn site docs zipapp generate clean
+.PHONY: demo lab test check unit fuzz pages tutorials versions lowest highest bench autobahn site docs zipapp generate clean
 
 demo: $(DEMO)    ## start a sandbox and execute the quickstart notebook for real
 	$(BIN)python scripts/demo.py
@@ -14,7 +14,7 @@ demo: $(DEMO)    ## start a sandbox and execute the quickstart notebook for real
 lab: $(LAB)     ## open JupyterLab on the tutorials
 	$(BIN)jupyter lab --ServerApp.root_dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: check site unit pages tutorials versions  ## every check there is
+test: check site unit pages fuzz tutorials versions  ## every check there is
 
 $(DEMO) $(LAB) $(READY): pyproject.toml server/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
@@ -32,11 +32,14 @@ check: $(READY)   ## style, types, layers, generated files
 	$(BIN)python scripts/unasync.py --check
 	$(BIN)python scripts/notebooks.py --check
 
-unit: $(READY)    ## tests with coverage
+unit: $(READY)    ## tests with coverage; of fuzzing, which adds little to that, a part
 	$(BIN)coverage erase
-	$(BIN)coverage run -m pytest --ignore=tests/browser --findings
+	TESTS_EFFORT=15 $(BIN)coverage run -m pytest --ignore=tests/browser --findings
 	$(BIN)coverage combine --quiet
 	$(BIN)python scripts/coverage_gate.py
+
+fuzz: $(READY)    ## all that fuzzing tries
+	$(BIN)pytest tests/server/fuzz
 
 pages: $(READY)   ## the widgets in a real JupyterLab and a real browser
 	$(BIN)pytest tests/browser
@@ -44,8 +47,10 @@ pages: $(READY)   ## the widgets in a real JupyterLab and a real browser
 tutorials: $(READY) ## the tutorials, cell by cell against their stored outputs
 	SANDBOX_SDK_UI=html $(BIN)pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks
 
-versions: $(READY) ## the server's tests on the lowest and the highest Python of this machine
-	$(BIN)python scripts/versions.py
+versions: lowest highest ## the server's tests on the lowest and the highest Python of this machine
+
+lowest highest: $(READY)
+	$(BIN)python scripts/versions.py $@
 
 bench: $(READY)   ## our server beside its peers (BENCH="-w upload -c ours,nginx" narrows it)
 	$(BIN)python tests/benchmarks/run.py $(BENCH)

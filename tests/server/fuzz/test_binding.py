@@ -17,6 +17,7 @@ from sandbox_server.messages import REFUSALS, Response, json_response
 from tests.server.core.harness import JSON, OCTETS, House, descriptors
 from tests.server.fuzz.inputs import ENDPOINTS
 from tests.server.fuzz.pools import GOOD, IDS, ODD, TEXTS
+from tests.support.effort import share
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -82,7 +83,7 @@ def test_whatever_is_sent_is_bound_or_refused(door: House, endpoint: Endpoint) -
     before = descriptors()
 
     @settings(
-        max_examples=150, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=share(150), derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
     )  # fmt: skip
     @given(sent(endpoint), st.sampled_from(IDS))
     def check(given_values: tuple[dict[str, Any], list[tuple[str, str]], bool], id: str) -> None:

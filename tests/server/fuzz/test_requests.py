@@ -19,9 +19,10 @@ from tests.server.fuzz.conftest import Target, seeded
 from tests.server.fuzz.inputs import BUILT, Attempt, attempt, mutated, simple
 from tests.server.fuzz.pools import LAST_ID, NEVER_ODD, ODD, PLACES
 from tests.server.fuzz.wire import Broken, Reply, Wire
+from tests.support.effort import EFFORT, share
 
 CLIENTS = 2
-GENERATED, MUTATED, VANISHING, EXAMPLES = 14_000, 9_000, 1_000, 1_500
+GENERATED, MUTATED, VANISHING, EXAMPLES = share(14_000), share(9_000), share(1_000), share(1_500)
 _STARTED = re.compile(rb'\{"id":"([0-9a-f]{32})","pid":')
 
 
@@ -87,7 +88,8 @@ def test_generated_requests_for_every_endpoint_are_answered(target: Target) -> N
     seen = run(target, GENERATED, attempt)
     assert sum(seen.values()) >= GENERATED
     # All kinds of answers were reached, or the generator tests nothing.
-    assert set(seen) >= {200, 400, 401, 403, 404, 405, 409, 413, 414, 415, 429, 431, 503, 505}
+    kinds = {200, 400, 401, 403, 404, 405, 409, 413, 414, 415, 431, 503, 505}
+    assert set(seen) >= (kinds | {429} if EFFORT >= 100 else kinds)  # with less effort nothing is asked too often
     assert seen[200] > GENERATED // 10
 
 
