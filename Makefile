@@ -5,8 +5,10 @@ READY := .venv/.ready
 # What a target needs, no more: the demo on a fresh machine shall not wait for the tests' tools.
 DEMO := .venv/.demo
 LAB := .venv/.lab
+# Tests of all parts together. What they run, the tests of the parts have measured.
+WHOLE := tests/notebook tests/reference tests/system
 
-.PHONY: demo lab test check unit fuzz pages tutorials versions lowest highest bench autobahn site docs zipapp generate clean
+.PHONY: demo lab test check unit whole fuzz pages tutorials versions lowest highest bench autobahn site docs zipapp generate clean
 
 demo: $(DEMO)    ## start a sandbox and execute the quickstart notebook for real
 	$(BIN)python scripts/demo.py
@@ -14,7 +16,7 @@ demo: $(DEMO)    ## start a sandbox and execute the quickstart notebook for real
 lab: $(LAB)     ## open JupyterLab on the tutorials
 	$(BIN)jupyter lab --ServerApp.root_dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: check site unit pages fuzz tutorials versions  ## every check there is
+test: check site unit pages whole fuzz tutorials versions  ## every check there is
 
 $(DEMO) $(LAB) $(READY): pyproject.toml server/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; set PYTHON=")'
@@ -32,11 +34,14 @@ check: $(READY)   ## style, types, layers, generated files
 	$(BIN)python scripts/unasync.py --check
 	$(BIN)python scripts/notebooks.py --check
 
-unit: $(READY)    ## tests with coverage; of fuzzing, which adds little to that, a part
+unit: $(READY)    ## the parts, with coverage; of fuzzing, which adds little to that, a part
 	$(BIN)coverage erase
-	TESTS_EFFORT=15 $(BIN)coverage run -m pytest --ignore=tests/browser --findings
+	TESTS_EFFORT=15 $(BIN)coverage run -m pytest $(addprefix --ignore=,tests/browser $(WHOLE)) --findings
 	$(BIN)coverage combine --quiet
 	$(BIN)python scripts/coverage_gate.py
+
+whole: $(READY)   ## notebooks and the command line, other clients and servers, the wire as a schema tells it
+	$(BIN)pytest $(WHOLE)
 
 fuzz: $(READY)    ## all that fuzzing tries
 	$(BIN)pytest tests/server/fuzz
