@@ -215,6 +215,11 @@ def _connected(call: Invocation) -> int:
     raise Mistake("a connection does not last from one command to the next", f"{PROGRAM} --url URL, then what to do")
 
 
+def _uploaded(call: Invocation) -> None:
+    if not call.parsed.many("path") or call.parsed.flag("pick"):
+        raise Mistake("a terminal has no picker: name the files", call.parsed.command.example)
+
+
 def _term(call: Invocation) -> int:
     from .tty import attach
 
@@ -223,7 +228,7 @@ def _term(call: Invocation) -> int:
 
 _SPECIAL: dict[str, Callable[[Invocation], int | None]] = {
     "start": _started, "use": _used, "list": _all_known, "stop": _all_known, "run": _ran, "code": _code_given,
-    "connect": _connected, "term": _term,
+    "connect": _connected, "term": _term, "upload": _uploaded,
 }  # fmt: skip
 
 

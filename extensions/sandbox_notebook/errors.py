@@ -33,6 +33,7 @@ _HINTS = {
     "endpoint_disabled": "%sandbox caps tells what is on in this sandbox",
     "not_implemented": "%sandbox caps lists what this server offers",
     "file_exists": "%sandbox ls -l shows what is there",
+    "bad_archive": "nothing was unpacked; %sandbox upload brings it in as it is, to be looked at there",
     "payload_too_large": "%sandbox caps {endpoint} tells the limit",
     "no_space": "%sandbox ls -l shows what lies there; delete something first",
     "too_many_processes": "%sandbox ps shows them, %sandbox kill ends one",

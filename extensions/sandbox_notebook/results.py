@@ -31,6 +31,21 @@ class Shown:
         return bundle
 
 
+class Still(Shown):
+    """What a widget would show, where nothing is live."""
+
+    quotes = True
+
+    def __init__(self, html: str, text: str) -> None:
+        self._html, self._text = html, text
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": self._text, **({"text/html": self._html} if self.rich else {})}
+
+
 class Notice(Shown):
     """One line that something was done, and the facts about it."""
 

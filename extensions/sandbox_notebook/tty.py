@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from sandbox_sdk import SandboxError, Terminal
 
 _LEAVE = b"\x1d"  # Ctrl-]
+_MOST = 1000
 _RESIZED, _ENDED = b"r", b"e"
 
 
-def attach(call: Invocation) -> int:
+def attach(call: Invocation, program: str = "nbsandbox") -> int:
     """Until the shell ends, whose exit code it answers, or until it is left."""
     import termios
     import tty
@@ -29,8 +30,8 @@ def attach(call: Invocation) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Mistake("term needs a terminal", "%sandbox run runs a command without one")
     terminals, known = call.entry().sandbox.pty, call.parsed.text("id")
-    size = os.get_terminal_size(sys.stdout.fileno())
-    terminal = terminals.connect(known) if known else terminals.create(cols=size.columns, rows=size.lines)
+    columns, lines = _size()
+    terminal = terminals.connect(known) if known else terminals.create(cols=columns, rows=lines)
     stdin = sys.stdin.fileno()
     before = termios.tcgetattr(stdin)
     with terminal:
@@ -43,11 +44,17 @@ def attach(call: Invocation) -> int:
         if session.failure is not None:
             raise session.failure
         if session.left:
-            call.front.out.write(f"\nleft; nbsandbox term --id {terminal.id} comes back\n")
+            call.front.out.write(f"\nleft; {program} term --id {terminal.id} comes back\n")
             return 0
         call.front.out.write("\n")
         code = terminal.exit_code
     return 0 if code is None else 128 - code if code < 0 else code
+
+
+def _size() -> tuple[int, int]:
+    """Of this terminal; one that does not know tells zeros."""
+    size = os.get_terminal_size(sys.stdout.fileno())
+    return min(size.columns, _MOST) or 80, min(size.lines, _MOST) or 24
 
 
 class _Session:
@@ -105,8 +112,7 @@ class _Session:
             self._ring(_ENDED)
 
     def _resize(self) -> None:
-        size = os.get_terminal_size(sys.stdout.fileno())
-        self._terminal.resize(min(max(size.columns, 1), 1000), min(max(size.lines, 1), 1000))
+        self._terminal.resize(*_size())
 
     def _ring(self, bell: bytes) -> None:
         with suppress(OSError):

@@ -212,13 +212,13 @@ def test_a_terminal_has_no_variables_to_move() -> None:
 class Screen:
     """A program in a terminal of 100 × 30."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, command: list[str] = COMMAND) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.process = subprocess.Popen(
-            [*COMMAND, *arguments], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+            [*command, *arguments], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
         )
         self.shown = ""
 
@@ -262,6 +262,39 @@ def test_a_terminal_is_typed_into_resized_left_and_found_again() -> None:
         again.type("echo $x$x; exit 3\n")
         again.until("keptkept")
         assert again.process.wait(30) == 3
+
+
+def test_ipython_in_a_terminal_gives_it_to_the_sandbox_and_takes_it_back(
+    kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    ipython = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=nocolor"]
+    with Screen(command=ipython) as screen:
+        lines = iter(("%load_ext sandbox_notebook", f"sb = %sandbox use {kept}", "%sandbox term"))
+        for number, line in enumerate(lines, 1):
+            screen.until(rf"In \[{number}\]: ")
+            screen.type(line + "\n")
+        screen.until(r"\$ ")
+        screen.type("echo $((6 * 7))\n")
+        screen.until("42")
+        screen.type("\x1d")
+        screen.until("left; %sandbox term --id")
+        screen.until(r"In \[4\]: ")
+        screen.type("%sandbox run --bg sh -c 'echo one; sleep 0.5; echo two'\n")
+        screen.until(r"In \[5\]: ")
+        screen.type("%sandbox attach\n")
+        screen.until("one\r\n(?s:.*)two\r\n")
+        screen.until(r"In \[6\]: ")
+        screen.type("exit\n")
+        assert screen.process.wait(30) == 0
+
+
+def test_a_terminal_has_no_picker() -> None:
+    done = nb("upload")
+    assert done.returncode == 1 and done.stderr.splitlines() == [
+        "a terminal has no picker: name the files",
+        "  nbsandbox upload data.csv --to in",
+    ]
 
 
 def test_without_a_terminal_there_is_no_term() -> None:

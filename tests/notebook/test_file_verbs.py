@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 import threading
 import zipfile
 from pathlib import Path
@@ -165,6 +166,12 @@ def test_files_move_and_directories_are_made(filled: Run) -> None:
 # archive, unpack
 
 
+def _link(name: str, target: str) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = tarfile.SYMTYPE, target
+    return member
+
+
 def test_an_archive_comes_back_and_goes_in_again(filled: Run, here: Path) -> None:
     assert filled("%sandbox archive d --to all.zip").text.startswith("✓ d  →  all.zip  ")
     assert "d/a.txt" in zipfile.ZipFile(here / "all.zip").namelist()
@@ -174,6 +181,31 @@ def test_an_archive_comes_back_and_goes_in_again(filled: Run, here: Path) -> Non
     message, hint = failure(filled("%sandbox unpack all.zip --to copy"))
     assert "is in the way" in message and hint == "%sandbox unpack --overwrite … replaces it"
     assert filled("%sandbox unpack all.zip --to copy --overwrite").error is None
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (tarfile.TarInfo("../evil"), 'the member "../evil" is absolute or has ".."'),
+        (tarfile.TarInfo("/etc/cron.d/x"), 'the member "/etc/cron.d/x" is absolute or has ".."'),
+        (_link("l", "/etc"), 'the link "l" leads out of the allowed directories'),
+        (None, "the archive ends too early"),
+    ],
+    ids=["up", "absolute", "link", "damaged"],
+)
+def test_a_hostile_archive_is_refused_with_something_to_do(
+    filled: Run, here: Path, member: tarfile.TarInfo | None, message: str
+) -> None:
+    with tarfile.open(here / "bad.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("good"))
+        if member is not None:
+            archive.addfile(member)
+    if member is None:
+        (here / "bad.tar").write_bytes(b"no archive at all")
+    found, hint = failure(filled("%sandbox unpack bad.tar --to copy"))
+    assert found.startswith(message)
+    assert hint == "nothing was unpacked; %sandbox upload brings it in as it is, to be looked at there"
+    assert filled("names = %sandbox ls\n'copy' in [one.name for one in names]").result is False
 
 
 def test_an_archive_replaces_only_our_own(filled: Run, here: Path) -> None:
@@ -212,4 +244,4 @@ def test_changes_are_told_while_they_happen(started: Run, shell: InteractiveShel
 
 def test_where_there_is_no_page_a_tree_stands_for_the_browser(filled: Run) -> None:
     assert filled("%sandbox browse d").text.splitlines()[0] == "d"
-    assert failure(filled("%sandbox term"))[1].startswith("nbsandbox term")
+    assert filled("%sandbox term").text == "terminal · open"

@@ -25,7 +25,7 @@ def test_start_says_what_it_started_and_can_be_repeated(run: Run, here: Path) ->
     first = run("%sandbox start")
     assert first.text.splitlines()[:2] == ['✓ sandbox "local" is ready', "  policy     workspace"]
     assert run("%sandbox start").text.startswith('✓ sandbox "local" is running already')
-    assert run("x = %sandbox list\nlen(x)").result == 1
+    assert len(listed(run, "local")) == 1
 
 
 def test_other_options_under_the_same_name_are_refused(started: Run) -> None:
@@ -34,10 +34,15 @@ def test_other_options_under_the_same_name_are_refused(started: Run) -> None:
     assert hint == "%sandbox stop local, or give this one a name of its own: --name NAME"
 
 
+def listed(run: Run, *names: str) -> list[list[str]]:
+    """What the list says of these; whatever else is kept on this machine is nobody's business here."""
+    rows = [line.split()[:2] for line in run("%sandbox list").text.splitlines()[1:]]
+    return [row for row in rows if row[0] in names]
+
+
 def test_several_sandboxes_are_told_apart_by_name(started: Run) -> None:
     started("%sandbox start --name second --policy read-only")
-    listed = started("%sandbox list").text.splitlines()
-    assert [line.split()[:2] for line in listed[1:]] == [["local", "running"], ["second", "current"]]
+    assert listed(started, "local", "second") == [["local", "running"], ["second", "current"]]
     started("%%sandbox run --in local --lang sh\ntouch here")
     assert started("%sandbox ls --in local").text.splitlines()[1].split() == ["here", "0", "B"]
     assert started("%sandbox use local").text == '✓ sandbox "local" is the current one'
@@ -61,7 +66,7 @@ def test_a_kept_sandbox_is_found_again_by_name(run: Run, shell: InteractiveShell
         session = shell.meta["sandbox_notebook"]["session"]
         session.entries.pop("kept-by-test").sandbox.close()  # as a restart of the kernel leaves it
         session.current = ""
-        assert run("%sandbox list").text.splitlines()[1].split()[:2] == ["kept-by-test", "kept"]
+        assert listed(run, "kept-by-test") == [["kept-by-test", "kept"]]
         assert run("%sandbox use kept-by-test").error is None
         assert run("%sandbox run cat file").stdout == "1\n"
         assert "kept" in run("%sandbox info").text
@@ -330,6 +335,17 @@ def test_field_170_variables_come_in_by_an_explicit_flag(started: Run, shell: In
     done = started('%sandbox run --fill python3 -c "import sys; print(sys.argv[1:])" {name} {n}')
     assert done.stdout == "['my file', '3']\n"
     assert started("%%sandbox run --fill\nprint({n} + 1, {{'k': 1}})").stdout == "4 {'k': 1}\n"
+
+
+def test_variables_come_into_the_environment_and_the_directory_too(started: Run, shell: InteractiveShell) -> None:
+    shell.user_ns.update(name="my file", where="in")
+    started("%sandbox mkdir in")
+    program = "import os; print(os.environ['A'], os.environ['B'], os.getcwd())"
+    done = started(f'%sandbox run --fill --env A={{name}} --env B={{{{x}}}} --cwd {{where}} -- python3 -c "{program}"')
+    assert done.stdout == "my file {x} /workspace/in\n"
+    assert started("%sandbox run --env A={name} printenv A").stdout == "{name}\n"
+    message, _ = failure(started("%sandbox run --fill --env A={gone} printenv A"))
+    assert message == '--fill found {gone}, and there is no variable "gone"'
 
 
 @pytest.mark.field(169)

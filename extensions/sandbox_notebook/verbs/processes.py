@@ -9,7 +9,7 @@ from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
 from ..programs import language_of
 from ..render import Row, Table
-from ..results import Notice, Rows
+from ..results import Notice, Rows, Still
 from ..session import Entry
 from ..text import shortened, signal_name
 from .listing import moment
@@ -36,10 +36,13 @@ def ps(call: Invocation) -> Outcome:
 
 def logs(call: Invocation) -> Outcome:
     entry = call.entry()
-    process = _wanted(call, entry, _all(entry))
+    return _told(call, entry, _wanted(call, entry, _all(entry)), follow=call.parsed.flag("follow"))
+
+
+def _told(call: Invocation, entry: Entry, process: Process, *, follow: bool) -> Outcome:
     out, err = call.live(call.front.out), call.live(call.front.err)
     try:
-        if call.parsed.flag("follow"):
+        if follow:
             with process.follow() as events:
                 for event in events:
                     (err if event.stream == "stderr" else out).feed(event.data)
@@ -65,10 +68,15 @@ def logs(call: Invocation) -> Outcome:
 def attach(call: Invocation) -> Outcome:
     entry = call.entry()
     process = _wanted(call, entry, _all(entry))
-    if call.front.views is None:
-        raise Mistake("this front end shows no widgets", "%sandbox logs -f follows it as text")
-    call.front.views.process(process, title=f"{entry.number(key(process.info))} · {title(entry, process.info)}")
-    return Outcome(process)
+    name = f"{entry.number(key(process.info))} · {title(entry, process.info)}"
+    if call.front.views is not None:
+        call.front.views.process(process, title=name)
+        return Outcome(process)
+    if call.front.terminal:
+        return _told(call, entry, process, follow=True)
+    from ..widgets.snapshot import as_seen
+
+    return Outcome(process, Still(*as_seen(name, process)))
 
 
 def stdin(call: Invocation) -> Outcome:

@@ -30,11 +30,13 @@ _FOREVER = 7 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be run: the command, its standard input, and what to call it."""
+    """What is to be run: the command, its standard input, what to call it, and where."""
 
     command: list[str]
     stdin: str | None
     title: str
+    cwd: str | None
+    env: dict[str, str] | None
     globs: tuple[str, ...] = ()
 
 
@@ -46,7 +48,7 @@ def run(call: Invocation) -> Outcome:
         raise Mistake(f'"{variable}" is no name for a variable', "%sandbox run --out result …")
     entry = call.entry()
     for name, content in files.items():
-        entry.sandbox.files.write(posixpath.join(call.parsed.text("cwd"), name), content)
+        entry.sandbox.files.write(posixpath.join(work.cwd or "", name), content)
     if call.parsed.flag("stdin") and not (call.parsed.flag("bg") and call.parsed.rest):
         raise Mistake("--stdin goes with --bg and a command", "%sandbox run --bg --stdin python3 -i")
     if call.parsed.flag("bg"):
@@ -60,11 +62,15 @@ def run(call: Invocation) -> Outcome:
 
 
 def _work(call: Invocation) -> Work:
-    words, body = call.parsed.rest, call.body
-    texts = [word.text for word in words]
-    if call.parsed.flag("fill"):
-        texts = [fill(text, call.namespace) for text in texts]
-        body = None if body is None else fill(body, call.namespace)
+    words = call.parsed.rest
+
+    def filled(text: str) -> str:
+        return fill(text, call.namespace) if call.parsed.flag("fill") else text
+
+    texts = [filled(word.text) for word in words]
+    body = None if call.body is None else filled(call.body)
+    cwd = filled(call.parsed.text("cwd")) or None
+    env = {name: filled(value) for name, value in call.parsed.pairs("env").items()} or None
     if texts:
         if not call.parsed.verbatim:
             for word in words:
@@ -74,13 +80,13 @@ def _work(call: Invocation) -> Work:
                         "use %%sandbox run --lang bash, or %sandbox run -- … to pass it on as it is",
                     )
         globs = tuple(word.text for word in words if not word.quoted and re.search(r"[*?]", word.text))
-        return Work(texts, body, posixpath.basename(texts[0]), globs)
+        return Work(texts, body, posixpath.basename(texts[0]), cwd, env, globs)
     if body is None:
         raise Mistake("command is missing", call.parsed.command.example)
     if not body.strip():
         raise Mistake("the cell has no body", "%%sandbox run --lang python, and the program below it")
     language = call.parsed.text("lang", "python")
-    return Work(program(language), body, f"{language} cell")
+    return Work(program(language), body, f"{language} cell", cwd, env)
 
 
 def _content(call: Invocation, name: str, variable: str) -> str | bytes:
@@ -107,8 +113,8 @@ def _foreground(call: Invocation, entry: Entry, work: Work) -> CommandResult:
     try:
         return entry.sandbox.run(
             work.command,
-            cwd=call.parsed.text("cwd") or None,
-            env=call.parsed.pairs("env") or None,
+            cwd=work.cwd,
+            env=work.env,
             timeout=call.parsed.number("timeout") or call.settings.timeout or _FOREVER,
             stdin=work.stdin if work.stdin is not None else "",
             on_stdout=None if quiet else out.feed,
@@ -126,8 +132,8 @@ def _background(call: Invocation, entry: Entry, work: Work, variable: str) -> Ou
     more = call.parsed.flag("stdin")
     process = entry.sandbox.process.start(
         work.command,
-        cwd=call.parsed.text("cwd") or None,
-        env=call.parsed.pairs("env") or None,
+        cwd=work.cwd,
+        env=work.env,
         stdin=work.stdin is not None or more,
     )
     if work.stdin is not None:

@@ -6,6 +6,7 @@ import glob
 import os
 import posixpath
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 from sandbox_sdk import (
     ConflictError,
@@ -22,7 +23,7 @@ from ..args import quote
 from ..grammar import Mistake, nearest
 from ..invocation import Invocation, Outcome
 from ..render import Table
-from ..results import Rows
+from ..results import Rows, Still
 from ..session import Entry
 from .transfers import row
 
@@ -45,11 +46,18 @@ def upload(call: Invocation) -> Outcome:
 
 def _picker(call: Invocation, entry: Entry) -> Outcome:
     """A place to drop files on; what it stores is remembered as any upload is."""
-    if call.front.views is None:
-        raise Mistake("path is missing", "%sandbox upload data.csv; this front end has no picker to show")
-    picker = call.front.views.upload(entry.sandbox, to=call.parsed.text("to"))
+    to, shown = call.parsed.text("to"), None
+    if call.front.views is not None:
+        picker = call.front.views.upload(entry.sandbox, to=to)
+    elif find_spec("anywidget"):
+        from ..widgets.upload import UploadPicker
+
+        picker = UploadPicker(entry.sandbox, to=to)
+        shown = Still(*picker.still())
+    else:
+        raise Mistake("path is missing", "%sandbox upload data.csv; a picker needs anywidget")
     picker.on_upload(lambda receipt: entry.remember(receipt.path, receipt.bytes, receipt.mtime))
-    return Outcome(picker)
+    return Outcome(picker, shown)
 
 
 def _found(pattern: str, words: list[str]) -> list[str]:

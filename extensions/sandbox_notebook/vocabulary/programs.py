@@ -21,7 +21,7 @@ def programs() -> tuple[Command, ...]:
                 Option("--env", "an environment variable", "K=V", kind="pair", many=True),
                 Option("--cwd", "working directory", "DIR", offers="remote"),
                 Option("--file", "write this variable to a file there first", "NAME=VAR", kind="pair", many=True),
-                Option("--fill", "replace {name} by that variable; {{ and }} stand for braces"),
+                Option("--fill", "replace {name} by that variable, in --env and --cwd too; {{ and }} stand for braces"),
                 Option("--quiet", "show no output"),
                 Option("--ok", "a non-zero exit code is no error"),
                 Option("--bg", "do not wait; see ps, logs, kill"),
@@ -69,6 +69,7 @@ def processes() -> tuple[Command, ...]:
         Command(
             "attach", "watch a background process in a pane that can stop it", "%sandbox attach 1",
             (IN,), (PROCESS,),
+            details="A terminal follows it as logs -f does; where nothing is live, it shows as it is now.",
         ),
         Command(
             "stdin", "type a line into a background process", "%sandbox stdin 1 yes",
@@ -92,6 +93,7 @@ def processes() -> tuple[Command, ...]:
                 Option("--new", "open another, though one is open"), IN,
             ),
             details="In a notebook it comes back to one that is open; Escape and then Tab leaves it by the keyboard. "
+            "Where nothing is live, its lines show as they are. "
             "nbsandbox term opens one in a terminal of yours; Ctrl-] leaves it.",
         ),
     )  # fmt: skip

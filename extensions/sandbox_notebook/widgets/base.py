@@ -45,6 +45,11 @@ class Widget(anywidget.AnyWidget):
         """What it shows where no page runs it: in a terminal, an export, a notebook without a kernel."""
         raise NotImplementedError
 
+    def still(self) -> tuple[str, str]:
+        """The same as HTML and as text."""
+        face = self.face()
+        return as_html(face), as_text(face)
+
     def _hear(self, _: object, content: object, buffers: Sequence[memoryview]) -> None:
         kind = content.get("kind") if isinstance(content, dict) else None
         handler = self._handlers.get(kind) if isinstance(kind, str) else None
@@ -59,11 +64,10 @@ class Widget(anywidget.AnyWidget):
             self.context.copy().run(self.tell, "failed", message=_worded(error))
 
     def __repr__(self) -> str:
-        return as_text(self.face())
+        return self.still()[1]
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        face = self.face()
-        static = {"text/html": as_html(face), "text/plain": as_text(face)}
+        static = dict(zip(("text/html", "text/plain"), self.still(), strict=True))
         if ui_of(os.environ) == "html":  # nothing that only a running kernel can show
             return static, {}
         bundle = super()._repr_mimebundle_(**options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import DisplayHandle, display
 from traitlets import Bool, Int, Unicode
 
+from ..config import ui_of
 from ..render import Cell, Table, pairs
-from ..text import signal_name
 from .base import STATIC, Message, Widget
 from .page import start_thread
-from .snapshot import snapshot
+from .snapshot import as_seen, snapshot, state_of
 from .transcript import Transcript
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class ProcessPane(Widget):
         self._transcript = Transcript(_KEPT)
         self._sent = 0
         self._open_sent: list[Any] = []
-        self._stopping = False
+        self._stopping = self._following = False
         self._end = threading.Event()
         self._handle: DisplayHandle | None = None
         super().__init__(
@@ -63,7 +64,11 @@ class ProcessPane(Widget):
         self.follow()
 
     def follow(self) -> None:
-        """Follow the process, wherever this is displayed."""
+        """Follow the process, wherever this is displayed; a pane that is shown does so by itself."""
+        with self._mutex:
+            if self._following:
+                return
+            self._following = True
         start_thread(self.context.copy(), self._follow, "process pane")
         start_thread(self.context.copy(), self._flush_often, "process pane sender")
 
@@ -72,6 +77,22 @@ class ProcessPane(Widget):
 
     def face(self) -> Table:
         return Table(pairs([("state", self.state)]), headline=Cell(self.title, "strong"))
+
+    def still(self) -> tuple[str, str]:
+        from sandbox_sdk import SandboxError
+
+        if self._following:
+            with self._mutex:
+                return snapshot(self.title, self.state, self._transcript)
+        try:
+            return as_seen(self.title, self.process)
+        except (SandboxError, RuntimeError):  # it is gone, or the client is closed: only what is known can be told
+            return super().still()
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        if ui_of(os.environ) != "html":
+            self.follow()
+        return super()._repr_mimebundle_(**options)
 
     def _follow(self) -> None:
         from sandbox_sdk import SandboxError
@@ -99,10 +120,8 @@ class ProcessPane(Widget):
             self.state = "lost: the output broke off, and whether it goes on is not known"
         elif info.signal and self._stopping:
             self.state = "stopped"
-        elif info.signal:
-            self.state = f"ended by {signal_name(info.signal)}"
         else:
-            self.state = f"exit code {info.exit_code}"
+            self.state = state_of(info)
         self.ended = int(time.time() * 1000)
         self.done = True
         self._flush()

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 # Control sequences, operating system commands (titles, links), and two-character escapes.
 _ESCAPE = re.compile(r"\x1b(?:\[([0-?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# What moves the cursor or sets a mode; colours alone mean something in plain lines.
+_MOVES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-ln-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\^-~])")
 #: Mid tones that can be read on white and on near-black: 3:1 or better against both.
 _COLOURS = ("#808080", "#d1453b", "#1f9254", "#a87b00", "#3b78d8", "#b04fc4", "#0e8f99", "#8a8a8a")
 _OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 39: ("colour",), 49: ("ground",)}
@@ -31,6 +33,11 @@ def spans(text: str) -> Iterator[tuple[str, str]]:
             _apply(escape[1], style)
     if plain := _HIDDEN.sub("", text[position:].replace("\x1b", "")):
         yield plain, ";".join(style.values())
+
+
+def without_moves(data: bytes) -> bytes:
+    """What a terminal shows, as lines."""
+    return _MOVES.sub(b"", data)
 
 
 def _apply(parameters: str, style: dict[str, str]) -> None:

@@ -6,7 +6,6 @@ which draws it, goes to the page in a message, and only when one begins to show 
 
 from __future__ import annotations
 
-import re
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from ..render import Cell, Table, pairs
 from ..text import signal_name
 from .base import STATIC, Message, Widget
 from .page import start_thread
-from .sgr import spans
+from .sgr import spans, without_moves
 from .snapshot import snapshot
 from .transcript import Transcript
 
@@ -33,8 +32,6 @@ _BATCH_BYTES = 32 << 10  # of one batch: more a second, and the notebook's serve
 _KEPT_BYTES = 256 << 10  # for pages that begin to show it later
 _FACE_LINES = 24
 _MOST_CELLS = 1000
-#: What moves the cursor or sets a mode; colours alone mean something in plain lines.
-_MOVES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-ln-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\^-~])")
 
 
 class TerminalPane(Widget):
@@ -63,6 +60,7 @@ class TerminalPane(Widget):
         self._started = time.monotonic()
         self._forget()
         self._handle: DisplayHandle | None = None
+        self._plain_title = title or "terminal"  # ids are of one run only
         super().__init__(
             {"open": self._open, "type": self._type, "size": self._size, "attach": self._attach, "close": self._close},
             title=title or f"terminal {self.session_id[:8]}",
@@ -78,7 +76,7 @@ class TerminalPane(Widget):
         shown = ["".join(text for text, _ in spans(line.text)) for line in lines]
         return Table(
             pairs([("state", self.state), *(("screen" if not n else "", text) for n, text in enumerate(shown))]),
-            headline=Cell(self.title, "strong"),
+            headline=Cell(self._plain_title, "strong"),
         )
 
     def _begin(self, terminal: Terminal) -> None:
@@ -121,7 +119,7 @@ class TerminalPane(Widget):
         self._held += len(data)
         while self._held - len(self._kept[0]) >= _KEPT_BYTES:
             self._held -= len(self._kept.popleft())
-        self._transcript.feed("stdout", _MOVES.sub(b"", data))
+        self._transcript.feed("stdout", without_moves(data))
         self.tell("output", at=at, buffers=[data])
 
     def _end(self, failure: str | None) -> None:

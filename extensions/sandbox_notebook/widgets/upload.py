@@ -15,7 +15,7 @@ from traitlets import Dict, Int, Unicode
 from ..render import Cell, Row, Table
 from ..text import size
 from .base import STATIC, Widget
-from .uploads import CHUNK, Uploads, upload_rules
+from .uploads import CHUNK, Uploads, rules_in_words, upload_rules
 
 if TYPE_CHECKING:
     from sandbox_sdk import Receipt, Sandbox
@@ -42,7 +42,7 @@ class UploadPicker(Widget):
         sandbox.forget_discovery()
         super().__init__(
             Uploads(sandbox, to, self.tell, self._stored).handlers(),
-            place=posixpath.join(sandbox.root, to),
+            place=posixpath.normpath(posixpath.join(sandbox.root, to)),
             rules=upload_rules(found),
         )
 
@@ -58,7 +58,11 @@ class UploadPicker(Widget):
     def face(self) -> Table:
         rows: list[Row] = [[receipt.path, size(receipt.bytes)] for receipt in self.receipts]
         head = f"upload to {self.place}" if rows else f"upload to {self.place}: nothing yet"
-        return Table(rows, ("path", "size") if rows else (), frozenset({1}), headline=Cell(head, "strong"))
+        notes = [
+            *rules_in_words(self.rules),
+            "in a live notebook files and folders are dropped here; %sandbox upload FILE works anywhere",
+        ]
+        return Table(rows, ("path", "size") if rows else (), frozenset({1}), headline=Cell(head, "strong"), notes=notes)
 
     def _stored(self, receipt: Receipt) -> None:
         self.receipts += (receipt,)

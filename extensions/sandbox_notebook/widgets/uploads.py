@@ -132,6 +132,15 @@ def upload_rules(found: Capabilities) -> dict[str, Any]:
     return rules
 
 
+def rules_in_words(rules: Mapping[str, Any]) -> list[str]:
+    """The same for those who see no page."""
+    words = [str(rules["refused"])] if "refused" in rules else []
+    words += [f"at most {rules['most_text']} a file"] if "most_text" in rules else []
+    words += [f"only {', '.join(rules['allow_extensions'])}"] if "allow_extensions" in rules else []
+    words += [f"no {', '.join(rules['deny_extensions'])}"] if "deny_extensions" in rules else []
+    return words + (["nothing is replaced"] if "keeps" in rules else [])
+
+
 def _parts(name: str) -> list[str]:
     """The components of a name as the page tells it: what a browser calls a path, or somebody pretends to be one."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]

@@ -1,0 +1,99 @@
+"""What stands for a widget where nothing is live: exports, comparisons, terminals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from sandbox_notebook.widgets.process import ProcessPane
+from sandbox_notebook.widgets.terminal import TerminalPane
+
+from .conftest import Ran, Run, failure
+
+
+@pytest.fixture
+def still(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("SANDBOX_SDK_UI", "html")
+    assert run("%sandbox config ui html").error is None
+    assert run("sb = %sandbox start").error is None
+    return run
+
+
+def shown(done: Ran) -> tuple[str, str]:
+    assert done.error is None, done.error
+    (output,) = done.outputs
+    assert not any("widget" in kind for kind in output)
+    return output["text/plain"], output["text/html"]
+
+
+def test_attach_shows_what_the_process_has_written(still: Run) -> None:
+    still("%sandbox run --bg sh -c 'echo plain; printf \"\\033[32mgreen\\033[0m\\n\"; echo bad >&2; exit 3'")
+    still("job = sb.process.attach(sb.process.list(finished=True)[0].id); job.wait(20)")
+    text, html = shown(still("%sandbox attach"))
+    head, *lines = text.splitlines()
+    assert head.startswith("✗ 1 · sh -c ") and head.endswith(" · exit code 3") and lines == ["plain", "green", "bad"]
+    assert '<span style="color:#1f9254">green</span>' in html and "border-left:3px solid #dc4a43" in html
+    assert shown(still("%sandbox attach 1")) == (text, html)  # however long ago
+    still("%sandbox run --bg sleep 600")
+    assert shown(still("%sandbox attach"))[0] == "2 · sleep 600 · running"
+    assert still("process = %sandbox attach 2\nprocess.info.running").result is True
+
+
+def test_a_pane_shows_the_same(still: Run, shell: InteractiveShell) -> None:
+    still("process = sb.process.start('echo hello'); process.wait(20)")
+    pane = ProcessPane(shell.user_ns["process"])
+    assert repr(pane) == "✓ echo hello · exit code 0\nhello"
+    assert pane._repr_mimebundle_()[0].keys() == {"text/html", "text/plain"}
+    shell.user_ns["sb"].kill()
+    assert repr(pane) == "echo hello\n  state  running"  # whoever cannot ask any more knows no better
+
+
+def test_a_pane_follows_by_itself_where_it_is_shown(
+    still: Run, monkeypatch: pytest.MonkeyPatch, shell: InteractiveShell
+) -> None:
+    monkeypatch.setenv("SANDBOX_SDK_UI", "auto")
+    still("process = sb.process.start('echo hello')")
+    pane = ProcessPane(shell.user_ns["process"])
+    assert "text/html" in pane._repr_mimebundle_()[0]
+    assert pane.wait_shown(30) and repr(pane) == "✓ echo hello · exit code 0\nhello"
+
+
+def test_a_terminal_shows_its_lines(still: Run, shell: InteractiveShell) -> None:
+    assert shown(still("%sandbox term"))[0] == "terminal · open"
+    still("(info,) = sb.pty.list()\nterminal = sb.pty.connect(info.id)\nterminal.send('echo $((6 * 7))\\n')")
+    still("seen = ''\nwhile '42' not in seen: seen += terminal.read(20)")
+    still("terminal.close()")
+    for line in ("", "--id " + shell.user_ns["info"].id):
+        text, html = shown(still(f"%sandbox term {line}"))
+        assert text.splitlines()[0] == "terminal · open" and "42" in text.splitlines() and "\x1b" not in text
+    assert still("len(sb.pty.list())").result == 1
+    assert shown(still("%sandbox term --new"))[0] == "terminal · open" and still("len(sb.pty.list())").result == 2
+    pane = TerminalPane(shell.user_ns["sb"])
+    assert repr(pane).splitlines()[0] == "terminal" and pane._repr_mimebundle_()[0].keys() == {
+        "text/html",
+        "text/plain",
+    }
+    pane.terminal.kill()
+
+
+def test_a_picker_tells_the_place_and_the_rules(run: Run, here: Path, still: Run) -> None:
+    text, html = shown(still("picker = %sandbox upload --to in\n%sandbox upload --to in"))
+    assert text.splitlines() == [
+        "upload to /workspace/in: nothing yet",
+        "in a live notebook files and folders are dropped here; %sandbox upload FILE works anywhere",
+    ]
+    assert "upload to /workspace/in" in html
+    assert still("picker.value, picker.receipts").result == ((), ())
+    rules = '{"endpoints": {"files_upload_stream": {"limits": {"max_bytes": 2000}, '
+    rules += '"params": {"overwrite": false, "allow_extensions": [".csv"]}}}}'
+    (here / "rules.json").write_text(rules)
+    assert still("%sandbox start --name narrow --policy rules.json").error is None
+    lines = shown(still("%sandbox upload"))[0].splitlines()[1:4]
+    assert lines == ["at most 2.0 kB a file", "only .csv", "nothing is replaced"]
+
+
+def test_without_the_library_of_the_widgets_a_path_is_asked_for(still: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox_notebook.verbs.upload.find_spec", lambda name: None)
+    assert failure(still("%sandbox upload"))[0] == "path is missing"
