@@ -1,6 +1,8 @@
 // The page's part of ProcessPane. Text reaches the page as text nodes only, never as markup.
 
 const KEPT = 5000; // lines in the page
+const PATIENCE = 2000; // milliseconds without the snapshot that was asked for, after which what came meanwhile must do
+const UNHEARD = "The kernel is busy. Press ■ in the toolbar to stop the cell, or wait. If no cell runs, reload the page.";
 const ESCAPE = /\x1b(?:\[([0-?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])/g;
 const HIDDEN = /[\x00-\x08\x0b-\x1f\x7f]/g;
 
@@ -130,7 +132,7 @@ function render({ model, el }) {
   const ask = (kind, facts = {}) => {
     model.send({ kind, ...facts });
     clearTimeout(waiting);
-    waiting = setTimeout(() => tell("The kernel is busy. Press ■ in the toolbar to stop the cell, or wait."), 1000);
+    waiting = setTimeout(() => tell(UNHEARD), 1000);
   };
   const tell = (text) => { notice.textContent = text; notice.hidden = !text; };
 
@@ -162,7 +164,7 @@ function render({ model, el }) {
   // Nothing may listen to what the notebook would take for a shortcut.
   pane.addEventListener("keydown", (event) => event.stopPropagation());
 
-  let last = -1, synced = false, count = 0;
+  let last = -1, count = 0, lowest = 0;
   const tail = () => { if (follow.checked) scroller.scrollTop = scroller.scrollHeight; };
   scroller.addEventListener("scroll", () => {
     const bottom = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40;
@@ -173,10 +175,24 @@ function render({ model, el }) {
   const add = (first, lines) => {
     const fresh = lines.slice(Math.max(0, last + 1 - first));
     if (!fresh.length) return;
+    if (!count) lowest = first;
     last = first + lines.length - 1;
-    const added = blocks(fresh);
-    log.append(...added);
+    log.append(...blocks(fresh));
     count += fresh.length;
+    settle();
+  };
+
+  // Lines before those that are shown, of a snapshot that was late.
+  const addBefore = (first, lines) => {
+    const missing = lines.slice(0, Math.max(0, lowest - first));
+    if (!count || !missing.length) return;
+    log.prepend(...blocks(missing));
+    lowest = first;
+    count += missing.length;
+    settle();
+  };
+
+  const settle = () => {
     while (count > KEPT && log.firstChild) {
       count -= Number(log.firstChild.dataset.lines);
       log.firstChild.remove();
@@ -187,13 +203,30 @@ function render({ model, el }) {
     if (search.value) find();
   };
 
+  const show = (message) => {
+    add(message.first, message.lines);
+    open.replaceChildren(...blocks(message.open));
+    tail();
+  };
+
+  // What comes before the snapshot that was asked for may lie behind or before it, and a busy kernel may not even hear.
+  const early = [];
+  const begin = () => {
+    begun = true;
+    clearTimeout(patience);
+    early.splice(0).forEach(show);
+  };
+  let begun = false;
+  const patience = setTimeout(begin, PATIENCE);
+
   const hear = (message) => {
-    if (message.kind === "snapshot") synced = true;
-    if (message.kind === "lines" || message.kind === "snapshot") {
-      if (!synced) return; // the snapshot that was asked for has not come yet, and this may lie behind or before it
-      add(message.first, message.lines);
-      open.replaceChildren(...blocks(message.open));
-      tail();
+    if (message.kind === "snapshot") {
+      addBefore(message.first, message.lines);
+      show(message);
+      begin();
+    } else if (message.kind === "lines") {
+      if (begun) show(message);
+      else early.push(message);
     } else if (message.kind === "heard") {
       clearTimeout(waiting);
       tell("");
@@ -239,6 +272,7 @@ function render({ model, el }) {
   return () => {
     clearInterval(timer);
     clearTimeout(waiting);
+    clearTimeout(patience);
     model.off("msg:custom", hear);
     for (const name of ["state", "done", "takes_input"]) model.off(`change:${name}`, update);
   };
