@@ -59,7 +59,7 @@ function render({ model, el }) {
   el.append(pane);
 
   let terminal = null, library = globalThis[LIBRARY], position = -1, quiet = 0, leaving = false, size = "";
-  const patience = setTimeout(() => say("The kernel is busy. Press ■ in the toolbar to stop the cell, or wait."), PATIENCE);
+  const patience = setTimeout(() => say("The kernel is busy. Press ■ in the toolbar to stop the cell, or wait. If no cell runs, reload the page."), PATIENCE);
 
   const fit = () => {
     const grid = screen.querySelector(".xterm-screen");
