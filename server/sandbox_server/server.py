@@ -95,8 +95,10 @@ class SandboxServer:
             signal.SIGINT: lambda *_: self.stop(),
             signal.SIGCHLD: lambda *_: processes.reap(),
         }
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
-            handlers[signal.SIGHUP] = handlers[signal.SIGTERM]
+        for number in (signal.SIGHUP, signal.SIGQUIT):
+            if signal.getsignal(number) is signal.SIG_IGN:  # as nohup has it, and a shell's ``&``
+                handlers[number] = lambda *_: None  # unlike "ignored", programs do not inherit this
+        handlers.setdefault(signal.SIGHUP, handlers[signal.SIGTERM])
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         processes.adopt_orphans()
         try:

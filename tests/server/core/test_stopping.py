@@ -151,14 +151,23 @@ def test_a_server_whose_terminal_closes_leaves_nobody_behind(running: ServerProc
     assert marked(running) == []
 
 
-def test_a_server_told_to_ignore_the_closing_terminal_does(base: Path) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+def test_a_server_told_to_ignore_a_signal_does_and_what_it_starts_does_not(base: Path) -> None:
+    """``nohup`` has it ignore one, and a shell's ``&`` the others."""
+    told = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+    before = [signal.signal(number, signal.SIG_IGN) for number in told]
     try:
         with running_server(base.parent) as server:
-            server.process.send_signal(signal.SIGHUP)
-            assert server.request("GET", "/health").status == 200
+            for number in (signal.SIGHUP, signal.SIGQUIT):
+                server.process.send_signal(number)
+                assert server.request("GET", "/health").status == 200
+            for number in told:
+                started = server.request("POST", "/process/start", {"command": "sleep 600"}).json()
+                os.kill(started["pid"], number)
+                eventually(lambda id=started["id"]: server.request("GET", f"/process/{id}").json()["signal"])
+                assert server.request("GET", f"/process/{started['id']}").json()["signal"] == number
     finally:
-        signal.signal(signal.SIGHUP, before)
+        for number, handler in zip(told, before, strict=True):
+            signal.signal(number, handler)
 
 
 def test_who_has_asked_before_the_stop_is_answered(base: Path) -> None:
