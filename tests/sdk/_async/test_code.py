@@ -60,7 +60,7 @@ async def test_field_094_a_timeout_carries_the_output_so_far(tools: ServerProces
     code = "import time; print('so far', flush=True); time.sleep(60)"
     async with AsyncServerClient(tools.url) as client:
         with pytest.raises(CommandTimeoutError) as caught:
-            await client.code.run(code, timeout=1, on_stdout=print if listening else None)
+            await client.code.run(code, timeout=2, on_stdout=print if listening else None)
     assert caught.value.stdout == "so far\n"
 
 

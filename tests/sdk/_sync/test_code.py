@@ -60,7 +60,7 @@ def test_field_094_a_timeout_carries_the_output_so_far(tools: ServerProcess, lis
     code = "import time; print('so far', flush=True); time.sleep(60)"
     with ServerClient(tools.url) as client:
         with pytest.raises(CommandTimeoutError) as caught:
-            client.code.run(code, timeout=1, on_stdout=print if listening else None)
+            client.code.run(code, timeout=2, on_stdout=print if listening else None)
     assert caught.value.stdout == "so far\n"
 
 
