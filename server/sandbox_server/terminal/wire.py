@@ -69,7 +69,7 @@ class Wire:
             self._frames.append(frame)
             self._queued += len(frame)
 
-    def close(self, code: int, reason: str, *, at_once: bool = False, seconds: float = CLOSE_SECONDS) -> None:
+    def close(self, code: int, reason: str, *, at_once: bool = False, seconds: float | None = None) -> None:
         """Say goodbye: after what is queued, or instead of it. The peer has so long to hear and answer it."""
         if self.closing:
             return
@@ -77,7 +77,7 @@ class Wire:
             self._frames.clear()
         self.code, self.reason = code, reason
         self.send(websocket.close_frame(code, reason))
-        self._deadline = time.monotonic() + seconds
+        self._deadline = time.monotonic() + (CLOSE_SECONDS if seconds is None else seconds)
 
     def turn(self, others: Mapping[int, int], seconds: float, *, listen: bool = True) -> list[Event]:
         """Send, wait for news of the socket or of `others` (descriptor -> poll events), and answer what has come in.
