@@ -18,10 +18,15 @@ from tests.support.waiting import eventually
 SLOW = {"command": "sh -c 'sleep 0.5; echo done'"}
 
 
-@pytest.fixture(params=["tcp", "unix"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
-    options = {"unix_socket": tmp_path / "socket"} if request.param == "unix" else {}
-    with running_server(tmp_path, **options) as running:
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("half-closed")
+
+
+@pytest.fixture(scope="module", params=["tcp", "unix"])
+def server(request: pytest.FixtureRequest, directory: Path) -> Iterator[ServerProcess]:
+    options = {"unix_socket": directory / "socket"} if request.param == "unix" else {}
+    with running_server(directory, **options) as running:
         yield running
 
 
@@ -46,8 +51,8 @@ def test_output_that_is_waited_for_is_answered_to_such_a_caller(server: ServerPr
     assert b'"data":"done\\n"' in half_closed(server, request.encode())
 
 
-def test_a_digest_is_computed_for_such_a_caller(server: ServerProcess, tmp_path: Path) -> None:
-    (tmp_path / "base" / "large").write_bytes(bytes(3 << 20))
+def test_a_digest_is_computed_for_such_a_caller(server: ServerProcess, directory: Path) -> None:
+    (directory / "base" / "large").write_bytes(bytes(3 << 20))
     answer = half_closed(
         server,
         f"GET /files/download-stream?path=large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"

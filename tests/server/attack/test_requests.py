@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -19,15 +20,28 @@ from tests.support.server import ServerProcess, running_server
 NEVER = {"auth": {"allow_anonymous": True}, "endpoints": {"files_*": {"paths": {"symlinks": "never"}}}}
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    with running_server(tmp_path) as running:
-        yield running
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, Path]]:
+    """A server over a directory that every test finds empty."""
+    directory = tmp_path_factory.mktemp("requests")
+    with running_server(directory) as running:
+        yield running, directory / "base"
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Path:
-    return tmp_path / "base"
+def server(shared: tuple[ServerProcess, Path]) -> ServerProcess:
+    return shared[0]
+
+
+@pytest.fixture
+def base(shared: tuple[ServerProcess, Path]) -> Path:
+    return emptied(shared[1])
+
+
+def emptied(directory: Path) -> Path:
+    shutil.rmtree(directory)
+    directory.mkdir()
+    return directory
 
 
 @pytest.mark.field(2)
@@ -69,11 +83,17 @@ def test_a_file_that_moves_onto_itself_stays(server: ServerProcess, base: Path, 
     assert (base / "file").read_text() == "text"
 
 
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    secret = {"PATH": "/usr/bin", "ABX_SERVER_TOKEN": "secret"}
+    with running_server(tmp_path_factory.mktemp("guarded"), allow_anonymous=False, environ=secret) as running:
+        yield running
+
+
 @pytest.mark.parametrize("token", [b"secret\xa0", b"\xa0secret", b"secret\x85"])
 @pytest.mark.parametrize("field", [b"X-Access-Token: ", b"Authorization: Bearer "])
-def test_a_token_is_compared_to_the_last_byte(tmp_path: Path, token: bytes, field: bytes) -> None:
-    secret = {"PATH": "/usr/bin", "ABX_SERVER_TOKEN": "secret"}
-    with running_server(tmp_path, allow_anonymous=False, environ=secret) as server, connect(server) as wire:
+def test_a_token_is_compared_to_the_last_byte(guarded: ServerProcess, token: bytes, field: bytes) -> None:
+    with connect(guarded) as wire:
         head = b"GET /capabilities HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         wire.sendall(head + field + token + b"\r\n\r\n")
         assert rest(wire).startswith(b"HTTP/1.1 401 ")
@@ -84,6 +104,13 @@ def test_a_question_asks_about_a_bounded_number_of_paths(server: ServerProcess) 
         return server.request("POST", "/capabilities/check", {"endpoint": "files_stat", "paths": ["x"] * count}).status
 
     assert (ask(1000), ask(1001)) == (200, 400)
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, Path]]:
+    directory = tmp_path_factory.mktemp("strict")
+    with running_server(directory, policy=NEVER) as running:
+        yield running, directory / "base"
 
 
 @pytest.mark.parametrize(
@@ -99,15 +126,15 @@ def test_a_question_asks_about_a_bounded_number_of_paths(server: ServerProcess) 
     ],
 )
 def test_where_links_are_forbidden_a_link_is_not_even_touched_itself(
-    tmp_path: Path, base: Path, method: str, target: str, body: dict[str, str] | None
+    strict: tuple[ServerProcess, Path], method: str, target: str, body: dict[str, str] | None
 ) -> None:
-    with running_server(tmp_path, policy=NEVER) as server:
-        (base / "file").write_text("text")
-        (base / "link").symlink_to("file")
-        (base / "gone").symlink_to("nowhere")
-        answer = server.request(method, target, body)
-        assert (answer.status, answer.json()["code"]) == (403, "symlink_denied")
-        assert sorted(os.listdir(base)) == ["file", "gone", "link"]
+    server, base = strict[0], emptied(strict[1])
+    (base / "file").write_text("text")
+    (base / "link").symlink_to("file")
+    (base / "gone").symlink_to("nowhere")
+    answer = server.request(method, target, body)
+    assert (answer.status, answer.json()["code"]) == (403, "symlink_denied")
+    assert sorted(os.listdir(base)) == ["file", "gone", "link"]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +188,6 @@ def test_a_file_that_shrinks_before_the_answer_begins_is_a_conflict(
 )
 def test_an_audit_line_names_the_path_that_was_refused(
     tmp_path: Path,
-    base: Path,
     method: str,
     target: str,
     body: dict[str, str] | None,
@@ -174,4 +200,6 @@ def test_an_audit_line_names_the_path_that_was_refused(
         assert (answer.status == 403) is (refused is not None)
     lines = server.audit_lines()
     assert [line["refused"] for line in lines] == ([] if refused is None else [refused])
-    assert [line["paths"] for line in lines] == ([] if admitted is None else [[f"{base}/{name}" for name in admitted]])
+    assert [line["paths"] for line in lines] == (
+        [] if admitted is None else [[f"{tmp_path}/base/{name}" for name in admitted]]
+    )

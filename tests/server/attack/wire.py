@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tests.support.server import ServerProcess
@@ -40,12 +39,3 @@ def post(path: str, body: Mapping[str, Any], *fields: str) -> bytes:
 def running(word: str) -> bool:
     """Whether a process has this word in its command line."""
     return subprocess.run(["pgrep", "-f", word], stdout=subprocess.DEVNULL, check=False).returncode == 0
-
-
-def eventually(condition: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
