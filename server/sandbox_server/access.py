@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from .catalogue import Endpoint
@@ -64,16 +64,15 @@ class Identity(NamedTuple):
 ANYONE = Identity("anonymous", frozenset())
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """What the policy gave this identity for this call. Limits hold their defaults; None is unlimited."""
 
     identity: Identity
     endpoint: Endpoint
     paths: PathRule = PathRule()
-    limits: Mapping[str, float | int | None] = field(default_factory=dict)
+    limits: Mapping[str, float | int | None] = MappingProxyType({})
     configured_limits: frozenset[str] = frozenset()  # names that a policy wrote
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = MappingProxyType({})
     audit: Literal["off", "deny", "all"] = "deny"
     rule: str | None = None  # the deciding rule, as in "policy:endpoints.files_*"
     strict: Grant | None = None  # under `mode: observe`: what holds when the policy is enforced

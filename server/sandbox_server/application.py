@@ -52,7 +52,7 @@ _OS_ERRORS: dict[int, tuple[str, str]] = {
 }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Exchange:
     """What is known so far about one request; the audit line is written from it."""
 

@@ -27,7 +27,7 @@ OBSERVED = frozenset(
 _NO_WEIGHT = re.compile(r"q=0(?:\.0{0,3})?")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Call:
     """What a handler gets beside its guarded values.
 

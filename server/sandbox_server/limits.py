@@ -12,7 +12,7 @@ from .access import Grant
 from .messages import Refusal
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Count:
     tokens: float
     filled: float  # when `tokens` was last right, by the clock

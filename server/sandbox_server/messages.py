@@ -84,8 +84,7 @@ class Aborted(Exception):
     """The peer vanished or stalled in mid-message; there is nobody left to answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request whose head has been read. The body is read only when somebody asks."""
 
     method: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from .access import Grant, Identity, Scope
 from .browser.front import Browser
@@ -19,11 +19,13 @@ from .guards.commands import CommandGuard
 from .guards.environment import EnvGuard
 from .guards.paths import Location, PathGuard, PathGuards
 from .guards.uploads import Uploads
-from .guards.urls import UrlGuard
 from .process.table import ProcessTable
 from .system.variables import Variables
 from .terminal.table import Terminals
 from .watching.watches import Watches
+
+if TYPE_CHECKING:
+    from .guards.urls import UrlGuard
 
 #: Where programs are looked up: fixed, and outside every writable root.
 PROGRAM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -81,7 +83,7 @@ class Rules(Protocol):
     ) -> dict[str, Any]: ...
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Services:
     """One per server. Handlers reach everything they may touch from here."""
 
@@ -105,7 +107,7 @@ class Services:
 
     def __post_init__(self) -> None:
         self._command_guard = lru_cache(maxsize=256)(self._new_command_guard)
-        self._url_guard = lru_cache(maxsize=256)(UrlGuard)
+        self._url_guard = lru_cache(maxsize=256)(self._new_url_guard)
         self.browser = Browser(self.program_path, self.child_environment, self.page_guard)
         self.terminals = Terminals(self.processes)
         self.contexts = ContextTable(self.processes)
@@ -128,6 +130,12 @@ class Services:
 
     def _new_command_guard(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> CommandGuard:
         return CommandGuard(allow, deny, self.program_path)
+
+    @staticmethod
+    def _new_url_guard(allow: tuple[str, ...], deny: tuple[str, ...], private: bool | None) -> UrlGuard:
+        from .guards.urls import UrlGuard  # not needed to start a server
+
+        return UrlGuard(allow, deny, private)
 
     def url_guard(self, grant: Grant) -> UrlGuard:
         return self._url_guard_of(grant.params)

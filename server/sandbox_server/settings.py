@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from .catalogue import Catalogue, builtin
 from .custom.commands import CommandRegistry
-from .custom.routes import Route, catalogue_with
 from .messages import quoted
 from .policy import BoundPolicy, ServerPolicy
 from .services import PROGRAM_PATH
+
+if TYPE_CHECKING:
+    from .custom.routes import Route
 
 DEFAULT_PORT = 9000
 DEFAULT_PTY_PORT = 9001
@@ -24,7 +28,7 @@ class ClosedByDefault(ConfigurationError):
     """No identity is configured and anonymous access was not asked for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Settings:
     """How one server is set up. `environ` is read, never the process's own environment.
 
@@ -61,10 +65,18 @@ class Settings:
         return self.host or ("127.0.0.1" if self.allow_anonymous else "0.0.0.0")
 
 
+def _catalogue(routes: tuple[Route, ...]) -> Catalogue:
+    if not routes:
+        return builtin()
+    from .custom.routes import catalogue_with  # most servers have none of their own
+
+    return catalogue_with(routes)
+
+
 def bind_policy(settings: Settings) -> BoundPolicy:
     """The policy against this server's catalogue and environment. Raises `PolicyConfigError`, `ConfigurationError`."""
     try:
-        catalogue = catalogue_with(settings.routes)
+        catalogue = _catalogue(settings.routes)
     except ValueError as error:
         raise ConfigurationError(f"the endpoints of your own: {error}") from None
     return settings.policy.bind(

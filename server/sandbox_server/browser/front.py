@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
-from ..guards.urls import UrlGuard
 from ..messages import Peer, Refusal, quoted
 
 if TYPE_CHECKING:
+    from ..guards.urls import UrlGuard
     from .engine import Engine
     from .page import Page
 
@@ -62,6 +61,8 @@ class Browser:
             return self._engine
 
     def _executable(self) -> str:
+        from importlib.util import find_spec
+
         if find_spec("playwright") is None:
             raise _unavailable("the Python package playwright is missing; install it with: pip install playwright")
         places = [self._named] if self._named else [f"{path}/{name}" for name in _NAMES for path in self._program_path]

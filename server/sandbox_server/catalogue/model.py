@@ -58,7 +58,7 @@ class Step(NamedTuple):
     raw_types: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Endpoint:
     """One thing the server can do.
 
@@ -87,7 +87,7 @@ class Endpoint:
     judges_paths: bool = False  # has path rules because its handler asks the path guard by itself
     answers: tuple[str, ...] = (JSON_TYPE,)  # media types of what it answers, for the OpenAPI document
     also: tuple[int, ...] = ()  # statuses of success beside 200
-    guarded: tuple[Field, ...] = field(init=False, repr=False, compare=False)  # the fields that a guard sees, in order
+    guarded: tuple[Field, ...] = field(init=False, repr=False)  # the fields that a guard sees, in order
 
     def __post_init__(self) -> None:
         seen = (each for each in self.fields if each.kind in _GUARD_ORDER)

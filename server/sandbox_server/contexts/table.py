@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import pkgutil
 import threading
+from typing import TYPE_CHECKING
 
 from ..messages import Refusal, quoted
 from ..process.spawn import Launch
 from ..process.table import ProcessTable
-from .context import Context
+
+if TYPE_CHECKING:
+    from .context import Context
 
 #: The most contexts of one server, whatever a policy says.
 CEILING = 10
@@ -31,6 +33,8 @@ class ContextTable:
                 raise Refusal("too_many_sessions", f"{most} code contexts are open; close one first", limit=most)
             self._opening += 1
         try:
+            from .context import Context  # not needed to start a server
+
             context = Context(launch, _program(), self._processes, owner=owner, name=name)
         except BaseException:
             with self._lock:
@@ -84,6 +88,8 @@ class ContextTable:
 
 def _program() -> bytes:
     """What runs inside: as text, so that it needs no file where the program is confined."""
+    import pkgutil  # not needed to start a server
+
     program = pkgutil.get_data(__package__, "runner.py")
     assert program is not None
     return program

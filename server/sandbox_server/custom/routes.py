@@ -20,7 +20,7 @@ _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~-]+|\{[a-z_]\w*\}))+")
 _METHODS = ("GET", "POST", "PUT", "DELETE")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Route:
     """An endpoint and the function that answers it: ``handler(call, *, name_of_a_field, …)``.
 

@@ -20,7 +20,7 @@ _MOST_FINISHED = 64
 _PATIENCE = 2.0  # for a request whose connection broke to notice that
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Upload:
     """One file on its way. What has arrived is in a part beside its target, which nobody can name."""
 

@@ -6,27 +6,59 @@ from collections.abc import Callable, Mapping
 
 from ..messages import Response
 from . import core
-from .browser import BROWSER_HANDLERS
-from .code import CODE_HANDLERS
-from .commands import COMMAND_HANDLERS
 from .files import FILE_HANDLERS
-from .git import GIT_HANDLERS
-from .openapi import openapi
+from .later import Later, later
 from .process import PROCESS_HANDLERS
-from .system import SYSTEM_HANDLERS
-from .terminal import TERMINAL_HANDLERS
 
 HANDLERS: Mapping[str, Callable[..., Response]] = {
     "health": core.health,
     "capabilities": core.capabilities,
     "capabilities_check": core.capabilities_check,
-    "openapi": openapi,
-    **BROWSER_HANDLERS,
-    **CODE_HANDLERS,
-    **COMMAND_HANDLERS,
     **FILE_HANDLERS,
     **PROCESS_HANDLERS,
-    **SYSTEM_HANDLERS,
-    **TERMINAL_HANDLERS,
-    **GIT_HANDLERS,
+    **later("openapi", "openapi"),
+    **later("search", "files_search"),
+    **later("watch", "files_watch"),
+    **later("edit", "files_edit"),
+    **later("chmod", "files_chmod"),
+    **later("archive", "files_archive"),
+    **later("unpack", "files_unpack"),
+    "files_upload_stream.status": Later("resumable", "status"),
+    "files_upload_stream.append": Later("resumable", "append"),
+    "files_upload_stream.cancel": Later("resumable", "cancel"),
+    **later("code", "code_run"),
+    **later(
+        "contexts",
+        "code_contexts_create",
+        "code_contexts_list",
+        "code_contexts_delete",
+        "code_contexts_run",
+        "code_contexts_interrupt",
+        "code_contexts_restart",
+    ),
+    **later("commands", "list_commands", "run_command"),
+    **later("system", "system_info", "system_metrics", "ports", "packages"),
+    **later("environment", "env_get", "env_set"),
+    **later("metrics", "metrics"),
+    **later("git", "git_status", "git_diff"),
+    **later(
+        "terminal",
+        "pty_create_session",
+        "pty_list_sessions",
+        "pty_detail",
+        "pty_resize",
+        "pty_delete_session",
+        "pty_connect",
+    ),
+    **later(
+        "browser",
+        "browser_navigate",
+        "browser_screenshot",
+        "browser_content",
+        "browser_click",
+        "browser_type",
+        "browser_evaluate",
+        "browser_pdf",
+        "browser_console",
+    ),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from ..browser.wording import PAPERS, Moment, image_size
@@ -72,15 +72,3 @@ def browser_console(call: Call) -> Response:
 
 def _use(call: Call, work: Callable[[Page], Awaitable[T]]) -> T:
     return call.services.browser.use(call.grant.identity.id, work, call.request.peer)
-
-
-BROWSER_HANDLERS: Mapping[str, Callable[..., Response]] = {
-    "browser_navigate": browser_navigate,
-    "browser_screenshot": browser_screenshot,
-    "browser_content": browser_content,
-    "browser_click": browser_click,
-    "browser_type": browser_type,
-    "browser_evaluate": browser_evaluate,
-    "browser_pdf": browser_pdf,
-    "browser_console": browser_console,
-}

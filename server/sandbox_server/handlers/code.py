@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ..call import Call
 from ..guards.commands import Command
@@ -12,7 +12,6 @@ from ..guards.paths import Location
 from ..messages import FRAMES_TYPE, Refusal, Response, json_response, quoted
 from ..process.ring import NAMES
 from ..process.spawn import spooled
-from . import contexts
 from .digests import Digests
 from .programs import interpreter
 from .shell import output_frames, stream_response, told
@@ -84,9 +83,6 @@ def code_run(
     milliseconds = round((time.monotonic() - began) * 1000, 2)
     facts = {"exit_code": run.exit.code, "language": name, "execution_time_ms": milliseconds, "_security_note": _NOTE}
     return json_response({**output, **facts, **flags})
-
-
-CODE_HANDLERS: Mapping[str, Callable[..., Response]] = {"code_run": code_run, **contexts.CONTEXT_HANDLERS}
 
 
 def _allowed_language(call: Call, language: str) -> str:

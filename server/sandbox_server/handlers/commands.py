@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..call import Call
@@ -155,9 +155,3 @@ def _described(argument: CommandArg) -> dict[str, Any]:
         "default": argument.default,
         "description": argument.description,
     }
-
-
-COMMAND_HANDLERS: Mapping[str, Callable[..., Response]] = {
-    "list_commands": list_commands,
-    "run_command": run_command,
-}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -96,16 +96,6 @@ def code_contexts_restart(call: Call, *, id: str) -> Response:
     context = _own(call, id)
     context.restart()
     return json_response(_described(context))
-
-
-CONTEXT_HANDLERS: Mapping[str, Callable[..., Response]] = {
-    "code_contexts_create": code_contexts_create,
-    "code_contexts_list": code_contexts_list,
-    "code_contexts_delete": code_contexts_delete,
-    "code_contexts_run": code_contexts_run,
-    "code_contexts_interrupt": code_contexts_interrupt,
-    "code_contexts_restart": code_contexts_restart,
-}
 
 
 def _own(call: Call, id: str) -> Context:

@@ -8,17 +8,10 @@ from json.encoder import encode_basestring_ascii as json_text
 from ..call import Call
 from ..guards.paths import Location
 from ..messages import JSON_TYPE, Refusal, Response, json_response, quoted
-from . import resumable
-from .archive import files_archive
-from .chmod import files_chmod
 from .download import files_download_stream
-from .edit import files_edit
 from .listing import files_list
 from .metadata import etag_of, iso_time, kind_of, octal, type_of
-from .search import files_search
-from .unpack import files_unpack
 from .upload import files_upload_stream
-from .watch import files_watch
 
 
 def files_stat(call: Call, *, path: Location, follow: bool) -> Response:
@@ -91,15 +84,6 @@ FILE_HANDLERS: Mapping[str, Callable[..., Response]] = {
     "files_mkdir": files_mkdir,
     "files_delete": files_delete,
     "files_move": files_move,
-    "files_search": files_search,
-    "files_watch": files_watch,
-    "files_edit": files_edit,
-    "files_chmod": files_chmod,
     "files_upload_stream": files_upload_stream,
-    "files_upload_stream.status": resumable.status,
-    "files_upload_stream.append": resumable.append,
-    "files_upload_stream.cancel": resumable.cancel,
     "files_download_stream": files_download_stream,
-    "files_archive": files_archive,
-    "files_unpack": files_unpack,
 }

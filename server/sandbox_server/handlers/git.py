@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -224,6 +224,3 @@ def _changes(output: bytes) -> Iterator[dict[str, Any]]:
 def _stats(figures: bytes) -> dict[str, int]:
     found = {name: re.search(pattern, figures) for name, pattern in _FIGURES.items()}
     return {name: int(match[1]) if match else 0 for name, match in found.items()}
-
-
-GIT_HANDLERS: Mapping[str, Callable[..., Response]] = {"git_status": git_status, "git_diff": git_diff}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import time
-from datetime import datetime, timezone
 from functools import lru_cache
 
 #: What the calendar of the wire format can express; file systems can hold more.
@@ -40,8 +39,8 @@ def octal(mode: int) -> str:
 @lru_cache(maxsize=4096)  # files are made, and looked at, in bursts
 def second_text(seconds: int) -> str:
     """``2026-01-31T12:00:00``: UTC, without fraction and zone, clamped to the years 1 to 9999."""
-    seconds = min(max(seconds, _FIRST_SECOND), _LAST_SECOND)
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat()[:19]
+    t = time.gmtime(min(max(seconds, _FIRST_SECOND), _LAST_SECOND))
+    return f"{t.tm_year:04d}-{t.tm_mon:02d}-{t.tm_mday:02d}T{t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d}"
 
 
 def iso_time(nanoseconds: int) -> str:

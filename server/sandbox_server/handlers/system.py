@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from ..call import Call
 from ..messages import Refusal, Response, json_response, quoted
 from ..system import machine
-from .environment import env_get, env_set
-from .metrics import metrics
 
 
 def system_info(call: Call) -> Response:
@@ -37,14 +33,3 @@ def packages(call: Call, *, manager: str) -> Response:
     return json_response(
         {"manager": manager, "packages": [{"name": name, "version": version} for name, version in found]}
     )
-
-
-SYSTEM_HANDLERS: Mapping[str, Callable[..., Response]] = {
-    "system_info": system_info,
-    "system_metrics": system_metrics,
-    "env_get": env_get,
-    "env_set": env_set,
-    "ports": ports,
-    "packages": packages,
-    "metrics": metrics,
-}

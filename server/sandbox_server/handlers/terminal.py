@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..call import Call
@@ -101,16 +101,6 @@ def pty_connect(call: Call, *, session_id: str, token: str, takeover: bool) -> R
             call.audited.update(event="close", close_code=viewer.code, reason=viewer.reason)
 
     return Response(101, headers=headers, upgrade=look)
-
-
-TERMINAL_HANDLERS: Mapping[str, Callable[..., Response]] = {
-    "pty_create_session": pty_create_session,
-    "pty_list_sessions": pty_list_sessions,
-    "pty_detail": pty_detail,
-    "pty_resize": pty_resize,
-    "pty_delete_session": pty_delete_session,
-    "pty_connect": pty_connect,
-}
 
 
 def _own(call: Call, id: str) -> Session:

@@ -25,7 +25,7 @@ class Handler(Protocol):
         """Render and record a refusal of the socket side; what is known of the request is told."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Exchange:
     """A request under way."""
 

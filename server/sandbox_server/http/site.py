@@ -22,7 +22,7 @@ class RequestIds:
         return f"{self._prefix}{next(self._count):06x}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Site:
     """What all connections of a server share."""
 

@@ -34,7 +34,7 @@ class PathJudges(Protocol):
     def of(self, rule: PathRule) -> PathJudge: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BoundPolicy:
     """What one server enforces. Nothing of it changes while the server runs."""
 

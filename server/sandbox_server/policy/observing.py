@@ -6,8 +6,6 @@ request may ask for, and the boundary: the base directory and the directories th
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..access import Grant, PathRule
 from ..messages import Refusal
 
@@ -20,8 +18,7 @@ def observed(strict: Grant, refusal: Refusal | None, base_dir: str) -> Grant:
     """What a call gets instead of `strict`, which stays within reach so that every step can ask what it would say."""
     rule = strict.paths
     allow = tuple(dict.fromkeys((*(rule.allow or ()), base_dir))) if rule.bounded else None
-    return replace(
-        strict,
+    return strict._replace(
         paths=PathRule(allow=allow, deny=_NEVER),
         params={name: value for name, value in strict.params.items() if name not in _GUARDED},
         strict=strict,

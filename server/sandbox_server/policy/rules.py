@@ -8,10 +8,9 @@ the highest (kind, layer) count, and among them any ``false`` wins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from ..access import PathRule
 from ..catalogue import COMMON_LIMITS, PARAMS, Endpoint
@@ -31,8 +30,7 @@ class Layer(IntEnum):
     ENVIRONMENT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule of one layer. `origin` names it in refusals, `path` in configuration errors."""
 
     selector: Selector
@@ -46,8 +44,7 @@ class Rule:
         return self.selector.kind, self.layer
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveRule:
+class EffectiveRule(NamedTuple):
     """What the layers make of one endpoint, before anybody calls it."""
 
     enabled: bool

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..access import Scope
 from ..messages import Refusal
@@ -31,8 +31,7 @@ from .spawn import Launch, Pipes, spawn
 PATIENCE = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(NamedTuple):
     """How a process ended: its exit code, or minus the signal; None when somebody else took the status."""
 
     code: int | None

@@ -12,7 +12,7 @@ import resource
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: In the environment of every child: the ids of the commands it descends from, innermost last.
 MARKER = "NSB_PROCESS"
@@ -22,8 +22,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _OPEN_FILES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(NamedTuple):
     """One line of the process table. `pid` and `started` together never come twice."""
 
     pid: int

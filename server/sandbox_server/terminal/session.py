@@ -10,7 +10,6 @@ import fcntl
 import os
 import signal
 import struct
-import termios
 import threading
 import time
 from collections.abc import Callable
@@ -273,4 +272,6 @@ class Session:
 
 
 def set_size(descriptor: int, cols: int, rows: int) -> None:
+    import termios  # with the first terminal
+
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))

@@ -8,14 +8,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..access import PathRule
 from ..guards.below import Below
 from ..messages import Refusal
 from ..process.wake import Wake
-from .snapshot import Change
-from .tree import Tree
+
+if TYPE_CHECKING:
+    from .snapshot import Change
+    from .tree import Tree
 
 #: How long a watch lives on after its last reader, in seconds.
 LINGER = 60.0
@@ -90,7 +92,7 @@ class Reader:
         return f"{self._tree.id}-{number}"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Shared:
     """One tree and how many read it."""
 
@@ -150,6 +152,8 @@ class Watches:
             return shared
 
     def _plant(self, subject: Subject, below: Below, interval: float) -> _Shared:
+        from .tree import Tree  # not needed to start a server
+
         tree = Tree(below, recursive=subject.recursive, renames=subject.renames, interval=interval)
         dropped: list[Tree] = []
         try:
