@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,31 @@ POLICY: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, Path]]:
+    place = tmp_path_factory.mktemp("observing")
+    (place / "base" / "in").mkdir(parents=True)
+    (place / "base" / "elsewhere").write_text("elsewhere")
+    (place / "outside").write_text("outside")
+    policy = json.loads(json.dumps(POLICY).replace("BASE", str(place / "base")))
+    with running_server(place, policy=policy, allow_anonymous=False) as server:
+        yield server, place
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    base = tmp_path / "base"
-    (base / "in").mkdir(parents=True)
-    (base / "in" / "key.pem").write_text("key")
-    (base / "in" / "file").write_text("in")
-    (base / "elsewhere").write_text("elsewhere")
-    (tmp_path / "outside").write_text("outside")
-    policy = json.loads(json.dumps(POLICY).replace("BASE", str(base)))
-    with running_server(tmp_path, policy=policy, allow_anonymous=False) as running:
-        yield running
+def server(running: tuple[ServerProcess, Path]) -> ServerProcess:
+    return running[0]
+
+
+@pytest.fixture
+def place(running: tuple[ServerProcess, Path]) -> Path:
+    """What is around the server, as every test finds it."""
+    inside = running[1] / "base" / "in"
+    for left in inside.iterdir():
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+    (inside / "key.pem").write_text("key")
+    (inside / "file").write_text("in")
+    return running[1]
 
 
 def line(server: ServerProcess, id: str) -> dict[str, Any]:
@@ -62,34 +77,34 @@ def noted(
     return answer.status, line(server, answer.headers["x-request-id"])
 
 
-def test_an_endpoint_that_is_switched_off_runs_and_the_rule_is_named(server: ServerProcess, tmp_path: Path) -> None:
+def test_an_endpoint_that_is_switched_off_runs_and_the_rule_is_named(server: ServerProcess, place: Path) -> None:
     status, entry = noted(server, "DELETE", "/files", path="file")
     assert status == 200
-    assert not (tmp_path / "base" / "in" / "file").exists()
+    assert not (place / "base" / "in" / "file").exists()
     assert (entry["decision"], entry["would"], entry["code"]) == ("allow", "deny", "endpoint_disabled")
     assert [one["code"] for one in entry["observed"]] == ["endpoint_disabled", "read_only"]
     assert entry["observed"][0]["rule"] == "policy:endpoints.files_delete"
-    assert entry["paths"] == [str(tmp_path / "base" / "in" / "file")]
+    assert entry["paths"] == [str(place / "base" / "in" / "file")]
 
 
-def test_a_scope_that_is_missing_is_noted(server: ServerProcess, tmp_path: Path) -> None:
+def test_a_scope_that_is_missing_is_noted(server: ServerProcess, place: Path) -> None:
     status, entry = noted(server, "POST", "/files/mkdir", {"path": "new"})
-    assert status in (200, 201) and (tmp_path / "base" / "in" / "new").is_dir()
+    assert status in (200, 201) and (place / "base" / "in" / "new").is_dir()
     assert (entry["endpoint"], entry["identity"]) == ("files_mkdir", "reader")
     assert {"code": "missing_scope", "scope": "files:write"}.items() <= entry["observed"][0].items()
     assert entry["observed"][1]["code"] == "read_only"
 
 
 @pytest.mark.parametrize(("path", "code"), [("key.pem", "path_denied"), ("BASE/elsewhere", "path_not_allowed")])
-def test_a_denied_path_is_read_and_noted(server: ServerProcess, tmp_path: Path, path: str, code: str) -> None:
-    path = path.replace("BASE", str(tmp_path / "base"))
+def test_a_denied_path_is_read_and_noted(server: ServerProcess, place: Path, path: str, code: str) -> None:
+    path = path.replace("BASE", str(place / "base"))
     status, entry = noted(server, "GET", "/files/stat", path=path)
     assert status == 200
     assert (entry["would"], entry["code"], entry["refused"]) == ("deny", code, path)
     assert entry["paths"][0].endswith(path)
 
 
-def test_a_command_that_no_rule_allows_runs_where_it_would_run(server: ServerProcess, tmp_path: Path) -> None:
+def test_a_command_that_no_rule_allows_runs_where_it_would_run(server: ServerProcess, place: Path) -> None:
     status, entry = noted(server, "POST", "/shell", {"command": "cat file ../elsewhere", "env": {"LD_X": "1"}})
     assert status == 200
     assert (entry["program"], entry["code"]) == ("/usr/bin/cat", "env_var_not_allowed")
@@ -107,7 +122,7 @@ def test_a_command_that_no_rule_allows_runs_where_it_would_run(server: ServerPro
     ],
 )
 def test_what_a_handler_would_refuse_by_a_rule_is_done_and_noted(
-    server: ServerProcess, target: str, body: dict[str, Any], code: str
+    server: ServerProcess, place: Path, target: str, body: dict[str, Any], code: str
 ) -> None:
     status, entry = noted(server, "POST", target, body)
     assert status == 200
@@ -129,18 +144,18 @@ def test_a_signal_that_no_rule_allows_is_sent_and_noted(server: ServerProcess) -
 @pytest.mark.parametrize(
     "path", ["OUT/outside", "/etc/passwd", "/proc/self/environ", "/sys", "/dev/null", "../../outside"]
 )
-def test_the_boundary_is_never_relaxed(server: ServerProcess, tmp_path: Path, path: str) -> None:
-    status, entry = noted(server, "GET", "/files/stat", path=path.replace("OUT", str(tmp_path)))
+def test_the_boundary_is_never_relaxed(server: ServerProcess, place: Path, path: str) -> None:
+    status, entry = noted(server, "GET", "/files/stat", path=path.replace("OUT", str(place)))
     assert (status, entry["decision"], entry["status"]) == (403, "deny", 403)
 
 
-def test_a_link_out_of_the_boundary_stays_shut(server: ServerProcess, tmp_path: Path) -> None:
-    (tmp_path / "base" / "in" / "way-out").symlink_to(tmp_path)
+def test_a_link_out_of_the_boundary_stays_shut(server: ServerProcess, place: Path) -> None:
+    (place / "base" / "in" / "way-out").symlink_to(place)
     assert noted(server, "GET", "/files/stat", path="way-out/outside")[0] == 403
 
 
-def test_programs_stay_inside_the_boundary_by_the_kernel(server: ServerProcess, tmp_path: Path) -> None:
-    answer = server.request("POST", "/shell", {"command": f"cat {tmp_path}/outside"}, READER)
+def test_programs_stay_inside_the_boundary_by_the_kernel(server: ServerProcess, place: Path) -> None:
+    answer = server.request("POST", "/shell", {"command": f"cat {place}/outside"}, READER)
     assert answer.json()["stdout"] == ""
 
 
@@ -155,7 +170,7 @@ def test_authentication_framing_and_sizes_are_never_relaxed(server: ServerProces
     assert answer.status in (0, 413)
 
 
-def test_discovery_and_check_say_so_loudly(server: ServerProcess) -> None:
+def test_discovery_and_check_say_so_loudly(server: ServerProcess, place: Path) -> None:
     told = server.request("GET", "/capabilities", headers=READER).json()
     assert told["policy"]["mode"] == "observe"
     assert any('mode "observe"' in warning for warning in told["warnings"])
