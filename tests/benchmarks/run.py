@@ -19,11 +19,22 @@ PEERS = {
     "ass": ["agent-sandbox-server==0.4.0a6"],
     "asgi": ["uvicorn", "starlette", "uvloop", "httptools"],
 }
+OURS = HERE.parent.parent / "server"
 WORKLOADS = (
     "upload,download,small_up_seq,small_up_c16,small_down_seq,small_down_c16,health_c1,health_c16,health_c64,health_c256,"
     "stat_c1,stat_c16,stat_c64,stat_c256,list100k,list100k_unsorted,search100k,run_true,stream_ttfb,out200m,"
     "out100klines,archive10k,archive10k_stored,archive10k_tar,idle500,idle500_run,idle500_follow,coldstart"
 )
+
+
+def install_ours(folder: Path) -> Path:
+    """The Python of an environment that holds our server and nothing else, as it is now."""
+    python = folder / "ours" / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", folder / "ours"], check=True)
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", OURS]
+    subprocess.run(install, check=True)
+    return python
 
 
 def make_peers(folder: Path) -> list[str]:
@@ -59,6 +70,7 @@ def main() -> int:
     if not shutil.which("wrk"):
         print("wrk is missing: apt-get install wrk", file=sys.stderr)
         return 1
+    os.environ["BENCH_OURS_PYTHON"] = str(install_ours(work / "peers"))
     names = make_peers(work / "peers")
     subprocess.run([sys.executable, HERE / "prepare.py"], check=True)
     result = work / "results" / "latest.json"
