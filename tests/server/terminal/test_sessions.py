@@ -258,12 +258,12 @@ def test_field_110_without_terminals_or_descriptors_it_says_busy_and_recovers(tm
         import resource
 
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (descriptors + 2, hard))
-        for _ in range(200):
+        for _ in range(50):
             reply = place.try_open()
             assert (reply.status, reply.json()["code"]) == (503, "busy")
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (hard, hard))
         assert server.request("GET", "/pty/sessions").json() == {"sessions": []}
-        for _ in range(100):
+        for _ in range(50):
             assert place.try_open("/bin/sh", cwd="absent").status == 400
         place.close(place.open())
         eventually(lambda: _counts(server.pid) <= (descriptors, threads))
