@@ -155,7 +155,10 @@ class Page:
         self.page.keyboard.press("Control+Enter")
         if wait:
             until(lambda: self._ran(index, before), seconds, f"cell {index} did not end")
-        return self.cells()[index]
+        cell = self.cells()[index]
+        failed = [output["evalue"] for output in cell["outputs"] if output["output_type"] == "error"]
+        assert not wait or not failed, f"cell {index} failed: {failed[0]}"
+        return cell
 
     def _ran(self, index: int, before: object) -> bool:
         cell = self.cells()[index]

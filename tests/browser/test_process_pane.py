@@ -79,6 +79,28 @@ def test_stop_is_heard_while_a_cell_is_busy(lab: Lab) -> None:
         assert "stopped" in html
 
 
+def test_a_flood_stays_within_bounds_and_the_page_answers_until_the_process_is_dead(lab: Lab) -> None:
+    wait = "import time\nwhile sb.process.list():\n    time.sleep(0.05)\nprint('dead')"
+    name = lab.write("flood.ipynb", START, "%sandbox run --bg yes", wait)
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        skipped = page.page.locator(".nsb-skipped")
+        until(lambda: "earlier lines skipped" in (skipped.text_content() or ""), 20, "nothing was skipped")
+        page.page.get_by_label("Find in the output").press_sequentially("y")
+        until(
+            lambda: re.fullmatch(r"\d{4} found", str(page.page.locator(".nsb-matches").text_content())), 20, "no answer"
+        )
+        assert len(shown_lines(page)) <= 5000
+        assert page.page.locator(".nsb-lines *").count() <= 5000
+        page.run(2, wait=False)
+        page.page.get_by_role("button", name="Stop").click()
+        until(lambda: page.cells()[2]["outputs"], 20, "the process lived on")
+        assert page.cells()[2]["outputs"][0]["text"] == "dead\n"
+        assert "earlier lines not shown" in final_html(page, 1)
+    assert "rate exceeded" not in lab.log.read_text()
+
+
 def test_a_reload_loses_no_line(lab: Lab) -> None:
     name = lab.write("reload.ipynb", START, COUNT.format(lines=10_000, pause=0.02), "%sandbox kill 1")
     with browse(lab, name) as page:

@@ -56,13 +56,14 @@ function apply(parameters, style) {
   }
 }
 
-function coloured(text) {
-  const pieces = [], style = {};
+// Adds what a line says to `pieces`, which are texts and coloured elements.
+function colour(text, pieces) {
+  const style = {};
   let position = 0;
   const piece = (end) => {
     const plain = text.slice(position, end).replace(HIDDEN, "");
     if (!plain) return;
-    if (!Object.keys(style).length) return pieces.push(document.createTextNode(plain));
+    if (!Object.keys(style).length) return write(plain, pieces);
     const span = make("span");
     Object.assign(span.style, style);
     span.textContent = plain;
@@ -74,31 +75,31 @@ function coloured(text) {
     if (escape[2] === "m") apply(escape[1], style);
   }
   piece(text.length);
-  return pieces;
+}
+
+function write(text, pieces) {
+  if (typeof pieces.at(-1) === "string") pieces[pieces.length - 1] += text;
+  else pieces.push(text);
 }
 
 // --- lines ---------------------------------------------------------------------------------------------------------
 
-// Consecutive plain lines of one stream become one element: a page can show many more lines a second that way.
+// Consecutive lines of one stream become one element: a page can show many more lines a second that way.
 function blocks(lines) {
   const found = [];
-  let plain = null;
   for (const [stream, text] of lines) {
-    if (text.includes("\x1b")) {
-      found.push({ stream, count: 1, nodes: coloured(text) });
-      plain = null;
-    } else if (plain && plain.stream === stream && plain.count < 100) {
-      plain.texts.push(text);
-      plain.count += 1;
-    } else {
-      plain = { stream, count: 1, texts: [text] };
-      found.push(plain);
-    }
+    if (found.at(-1)?.stream !== stream || found.at(-1).texts.length === 100) found.push({ stream, texts: [] });
+    found.at(-1).texts.push(text);
   }
-  return found.map(({ stream, count, nodes, texts }) => {
-    const element = make("div", { class: `nsb-block nsb-${stream}`, "data-lines": count });
-    element.append(...(nodes ?? [texts.join("\n").replace(HIDDEN, (c) => (c === "\n" ? c : ""))]));
-    if (!element.textContent) element.append("\n");
+  return found.map(({ stream, texts }) => {
+    const pieces = [];
+    texts.forEach((text, number) => {
+      if (number) write("\n", pieces);
+      if (text.includes("\x1b")) colour(text, pieces);
+      else write(text.replace(HIDDEN, ""), pieces);
+    });
+    const element = make("div", { class: `nsb-block nsb-${stream}`, "data-lines": texts.length }, ...pieces);
+    if (!texts.at(-1)) element.append(make("br")); // an empty line at the end would not be seen
     return element;
   });
 }
