@@ -74,7 +74,9 @@ def zipped(sources: Iterable[Source], level: int) -> Iterator[bytes]:
             offset += len(head) + compressed + len(tail)
         central += _entry(name, facts, about, source.mode, start)
         count += 1
-    yield bytes(central)
+    with memoryview(central) as whole:
+        for start in range(0, len(central), PIECE):
+            yield bytes(whole[start : start + PIECE])
     yield _ending(count, len(central), offset)
 
 
