@@ -2,6 +2,7 @@
 // begin with this text.
 
 const AHEAD = 4; // chunks on the way
+const LEAST = 128 << 10; // bytes of a chunk, where something on the way lets no larger ones through
 const SILENCE = 2000; // milliseconds without an answer, after which the kernel is asked where it is
 const BUSY = 1000;
 
@@ -152,7 +153,7 @@ function uploader(model, { place, rules, into = () => "", stored = () => {} }) {
 
   async function send(transfer) {
     const { file, id } = transfer;
-    const chunk = model.get("chunk");
+    let chunk = model.get("chunk");
     const opened = opening(transfer);
     transfer.phase = "sending";
     transfer.opened = false;
@@ -160,14 +161,21 @@ function uploader(model, { place, rules, into = () => "", stored = () => {} }) {
     const begun = transfer.heard;
     show(transfer, "asking", "Cancel");
     model.send(opened);
-    let offset = 0, closed = false;
+    let offset = 0, closed = false, from = 0, sent = false;
     while (transfer.phase === "sending") {
-      if (transfer.rewind !== null) { offset = transfer.rewind; transfer.rewind = null; }
+      if (transfer.rewind !== null) {
+        offset = transfer.rewind;
+        transfer.rewind = null;
+        if (sent && offset === from) chunk = Math.max(LEAST, chunk / 4); // nothing of what was sent has arrived
+        from = offset;
+        sent = false;
+      }
       if (transfer.opened && offset < file.size && offset - transfer.got < AHEAD * chunk) {
         const data = await file.slice(offset, offset + chunk).arrayBuffer();
         if (transfer.phase !== "sending" || transfer.rewind !== null) continue;
         model.send({ kind: "chunk", id, offset }, undefined, [data]);
         offset += data.byteLength;
+        sent = true;
         continue;
       }
       if (transfer.opened && transfer.got >= file.size && !closed) {
