@@ -35,10 +35,12 @@ def stored(source: Path) -> NotebookNode:
 
 
 def nbval(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-sanitize-with", "sanitize.cfg", "--rootdir", "."]
+    command = [sys.executable, "-m", "pytest", "-p", "nbval.plugin", "--nbval"]
+    command += ["--nbval-sanitize-with", "sanitize.cfg", "--rootdir", "."]
     command += ["-p", "no:cacheprovider", "-q", "-c", os.devnull, *names]
     environ = {**notebooks.environment(os.environ), "JUPYTER_RUNTIME_DIR": str(folder / "runtime")}
     environ = {name: value for name, value in environ.items() if not name.startswith("COVERAGE_")}  # others measure
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # loading the others takes longer than most notebooks
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300)
 
 
