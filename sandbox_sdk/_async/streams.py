@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import AsyncIterator
-from types import TracebackType
-
-import httpx
 
 from .. import _wire as wire
 from .._acompat import asleep
@@ -15,22 +10,19 @@ from .._call import Call
 from .._calls import EVENTS, FRAMES, frames
 from .._calls import output as polled
 from .._errors import CommandTimeoutError, StreamInterruptedError
-from .._events import MalformedStreamError
-from .._http import close_socket, expect_within
+from .._http import expect_within
 from .._models import Event
 from .._output import Course, EventCourse, FramedCourse
 from .._public import public
 from .._refusals import protocol_error
+from .arriving import HEARTBEAT_PATIENCE, REATTACHMENTS, STABLE_SECONDS, AsyncArriving
 from .connection import AsyncConnection
 
-_HEARTBEAT_PATIENCE = 60.0  # seconds without a byte, where the server sends heartbeats
-_REATTACHMENTS = 5
-_STABLE_SECONDS = 1.0  # a connection that was quiet for so long has not failed at once
 _POLL_SECONDS = 5.0
 
 
 @public
-class AsyncOutputStream:
+class AsyncOutputStream(AsyncArriving[Event]):
     """The output of a command, event by event.
 
     Leave the ``with`` block, or close it, and the server knows that nobody listens any more: a command that was
@@ -40,16 +32,11 @@ class AsyncOutputStream:
     def __init__(
         self, connection: AsyncConnection, call: Call[None], course: Course, *, seconds: float | None = None
     ) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._call = call
         self._course = course
         self._deadline = None if seconds is None else time.monotonic() + seconds
-        self._response: httpx.Response | None = None
-        self._body: AsyncIterator[bytes] | None = None
         self._reader: FramedCourse | EventCourse | None = None
-        self._pending: deque[Event] = deque()
-        self._closed = False
-        self._receiving = False
 
     @property
     def pid(self) -> int | None:
@@ -75,41 +62,14 @@ class AsyncOutputStream:
         await self._open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
     def __aiter__(self) -> AsyncOutputStream:
         return self
 
-    async def __anext__(self) -> Event:
-        while not self._pending:
-            if self._closed or self._course.ended:
-                await self.aclose()
-                raise StopAsyncIteration
-            try:
-                await self._receive()
-            except BaseException:
-                await self.aclose()
-                raise
-        event = self._pending.popleft()
-        self._course.deliver(event)
-        return event
+    def _over(self) -> bool:
+        return self._course.ended
 
-    async def aclose(self) -> None:
-        """Stop listening. Safe from another thread, and more than once."""
-        self._closed = True
-        await self._release()
-
-    async def _release(self) -> None:
-        response = self._response
-        if response is None:
-            return
-        close_socket(response)
-        if not self._receiving:  # else whoever is receiving wakes up now, and comes here again
-            self._response = self._body = None
-            await response.aclose()
+    def _deliver(self, item: Event) -> None:
+        self._course.deliver(item)
 
     async def _open(self) -> None:
         if self._closed or self._response is not None:
@@ -118,7 +78,7 @@ class AsyncOutputStream:
         kind = response.headers.get("content-type", "").partition(";")[0].strip()
         self._reader = self._reader_of(kind)
         if kind == FRAMES:
-            expect_within(response, max(self._connection.binding.timeout, _HEARTBEAT_PATIENCE))
+            expect_within(response, max(self._connection.binding.timeout, HEARTBEAT_PATIENCE))
         elif self._reader is not None:
             expect_within(response, self._connection.binding.timeout + self._call.silence)
         else:
@@ -139,27 +99,17 @@ class AsyncOutputStream:
             return  # closed meanwhile
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise CommandTimeoutError("the command did not end in time", endpoint=self._call.endpoint)
-        self._receiving = True
-        try:
-            self._pending.extend(self._reader.feed(await anext(self._body)))
-            return
-        except StopAsyncIteration:
-            what = "the body ended"
-        except (httpx.TransportError, httpx.StreamError) as error:
-            what = str(error) or type(error).__name__
-        except MalformedStreamError as error:
-            raise protocol_error(f"the stream is malformed: {error}", 200, self._call.endpoint) from None
-        finally:
-            self._receiving = False
-        if not self._closed:  # nobody has had enough
-            raise await self._interrupted(what)
+        reader = self._reader
+        broken = await self._feed(lambda data: self._pending.extend(reader.feed(data)), self._call.endpoint)
+        if broken and not self._closed:  # nobody has had enough
+            raise await self._interrupted(broken)
 
     async def _interrupted(self, what: str) -> StreamInterruptedError:
         gone = not await self._connection.alive()
         state = "is gone" if gone else "is up"
         course = self._course
         return StreamInterruptedError(
-            f"the output broke off after {course.offset} bytes ({what.rstrip('.')}); the sandbox at "
+            f"the output broke off after {course.offset} bytes ({what}); the sandbox at "
             f"{self._connection.binding.address} {state}",
             offset=course.offset,
             stdout_offset=course.offsets["stdout"],
@@ -194,11 +144,11 @@ class AsyncFollowedOutput(AsyncOutputStream):
         before, since = self._course.offset, time.monotonic()
         try:
             await super()._receive()
-            if self._course.offset > before or time.monotonic() - since > _STABLE_SECONDS:
+            if self._course.offset > before or time.monotonic() - since > STABLE_SECONDS:
                 self._failures = 0
         except StreamInterruptedError as error:
             self._failures += 1
-            if error.gone or self._failures > _REATTACHMENTS:
+            if error.gone or self._failures > REATTACHMENTS:
                 raise
             await self._release()
             self._call = self._call_from(self._pid, self._course)

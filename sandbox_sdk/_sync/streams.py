@@ -4,11 +4,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterator
-from types import TracebackType
-
-import httpx
 
 from .. import _wire as wire
 from .._acompat import sleep
@@ -16,22 +11,19 @@ from .._call import Call
 from .._calls import EVENTS, FRAMES, frames
 from .._calls import output as polled
 from .._errors import CommandTimeoutError, StreamInterruptedError
-from .._events import MalformedStreamError
-from .._http import close_socket, expect_within
+from .._http import expect_within
 from .._models import Event
 from .._output import Course, EventCourse, FramedCourse
 from .._public import public
 from .._refusals import protocol_error
+from .arriving import HEARTBEAT_PATIENCE, REATTACHMENTS, STABLE_SECONDS, Arriving
 from .connection import Connection
 
-_HEARTBEAT_PATIENCE = 60.0  # seconds without a byte, where the server sends heartbeats
-_REATTACHMENTS = 5
-_STABLE_SECONDS = 1.0  # a connection that was quiet for so long has not failed at once
 _POLL_SECONDS = 5.0
 
 
 @public
-class OutputStream:
+class OutputStream(Arriving[Event]):
     """The output of a command, event by event.
 
     Leave the ``with`` block, or close it, and the server knows that nobody listens any more: a command that was
@@ -41,16 +33,11 @@ class OutputStream:
     def __init__(
         self, connection: Connection, call: Call[None], course: Course, *, seconds: float | None = None
     ) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._call = call
         self._course = course
         self._deadline = None if seconds is None else time.monotonic() + seconds
-        self._response: httpx.Response | None = None
-        self._body: Iterator[bytes] | None = None
         self._reader: FramedCourse | EventCourse | None = None
-        self._pending: deque[Event] = deque()
-        self._closed = False
-        self._receiving = False
 
     @property
     def pid(self) -> int | None:
@@ -76,41 +63,14 @@ class OutputStream:
         self._open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __iter__(self) -> OutputStream:
         return self
 
-    def __next__(self) -> Event:
-        while not self._pending:
-            if self._closed or self._course.ended:
-                self.close()
-                raise StopIteration
-            try:
-                self._receive()
-            except BaseException:
-                self.close()
-                raise
-        event = self._pending.popleft()
-        self._course.deliver(event)
-        return event
+    def _over(self) -> bool:
+        return self._course.ended
 
-    def close(self) -> None:
-        """Stop listening. Safe from another thread, and more than once."""
-        self._closed = True
-        self._release()
-
-    def _release(self) -> None:
-        response = self._response
-        if response is None:
-            return
-        close_socket(response)
-        if not self._receiving:  # else whoever is receiving wakes up now, and comes here again
-            self._response = self._body = None
-            response.close()
+    def _deliver(self, item: Event) -> None:
+        self._course.deliver(item)
 
     def _open(self) -> None:
         if self._closed or self._response is not None:
@@ -119,7 +79,7 @@ class OutputStream:
         kind = response.headers.get("content-type", "").partition(";")[0].strip()
         self._reader = self._reader_of(kind)
         if kind == FRAMES:
-            expect_within(response, max(self._connection.binding.timeout, _HEARTBEAT_PATIENCE))
+            expect_within(response, max(self._connection.binding.timeout, HEARTBEAT_PATIENCE))
         elif self._reader is not None:
             expect_within(response, self._connection.binding.timeout + self._call.silence)
         else:
@@ -140,27 +100,17 @@ class OutputStream:
             return  # closed meanwhile
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise CommandTimeoutError("the command did not end in time", endpoint=self._call.endpoint)
-        self._receiving = True
-        try:
-            self._pending.extend(self._reader.feed(next(self._body)))
-            return
-        except StopIteration:
-            what = "the body ended"
-        except (httpx.TransportError, httpx.StreamError) as error:
-            what = str(error) or type(error).__name__
-        except MalformedStreamError as error:
-            raise protocol_error(f"the stream is malformed: {error}", 200, self._call.endpoint) from None
-        finally:
-            self._receiving = False
-        if not self._closed:  # nobody has had enough
-            raise self._interrupted(what)
+        reader = self._reader
+        broken = self._feed(lambda data: self._pending.extend(reader.feed(data)), self._call.endpoint)
+        if broken and not self._closed:  # nobody has had enough
+            raise self._interrupted(broken)
 
     def _interrupted(self, what: str) -> StreamInterruptedError:
         gone = not self._connection.alive()
         state = "is gone" if gone else "is up"
         course = self._course
         return StreamInterruptedError(
-            f"the output broke off after {course.offset} bytes ({what.rstrip('.')}); the sandbox at "
+            f"the output broke off after {course.offset} bytes ({what}); the sandbox at "
             f"{self._connection.binding.address} {state}",
             offset=course.offset,
             stdout_offset=course.offsets["stdout"],
@@ -195,11 +145,11 @@ class FollowedOutput(OutputStream):
         before, since = self._course.offset, time.monotonic()
         try:
             super()._receive()
-            if self._course.offset > before or time.monotonic() - since > _STABLE_SECONDS:
+            if self._course.offset > before or time.monotonic() - since > STABLE_SECONDS:
                 self._failures = 0
         except StreamInterruptedError as error:
             self._failures += 1
-            if error.gone or self._failures > _REATTACHMENTS:
+            if error.gone or self._failures > REATTACHMENTS:
                 raise
             self._release()
             self._call = self._call_from(self._pid, self._course)

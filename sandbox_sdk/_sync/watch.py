@@ -4,31 +4,24 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterator
-from types import TracebackType
-
-import httpx
 
 from .. import _changes as changes
 from .. import _wire as wire
 from .._acompat import sleep
 from .._changes import FileChange
 from .._errors import StreamInterruptedError
-from .._events import MalformedStreamError, ServerSentEvent, SSEDecoder
-from .._http import close_socket, expect_within
+from .._events import ServerSentEvent, SSEDecoder
+from .._http import expect_within
 from .._public import public
 from .._refusals import protocol_error
+from .arriving import HEARTBEAT_PATIENCE, REATTACHMENTS, STABLE_SECONDS, Arriving
 from .connection import Connection
 
-_HEARTBEAT_PATIENCE = 60.0  # seconds without a byte, where the server sends heartbeats
 _LONGEST = 300.0  # how long other servers may be silent
-_REATTACHMENTS = 5
-_STABLE_SECONDS = 1.0  # a connection that held for so long has not failed at once
 
 
 @public
-class FileWatch:
+class FileWatch(Arriving[FileChange]):
     """What changes below a directory, change by change.
 
     Once the ``with`` block is entered, nothing that changes is missed. A connection that breaks, or that the server
@@ -45,22 +38,17 @@ class FileWatch:
         timeout: float | None = None,
         cursor: str = "",
     ) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._path = path
         self._recursive = recursive
         self._interval = interval
         self._deadline = None if timeout is None else time.monotonic() + timeout
-        self._response: httpx.Response | None = None
-        self._body: Iterator[bytes] | None = None
         self._decoder = SSEDecoder()
-        self._pending: deque[FileChange] = deque()
         self._cursor = cursor  # behind the last change that was handed out
         self._reached = cursor  # behind the last one that has come
         self._mode = ""
         self._reason = ""
         self._ready = False
-        self._closed = False
-        self._receiving = False
         self._failures = 0
 
     @property
@@ -87,41 +75,14 @@ class FileWatch:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __iter__(self) -> FileWatch:
         return self
 
-    def __next__(self) -> FileChange:
-        while not self._pending:
-            if self._closed or self._reason:
-                self.close()
-                raise StopIteration
-            try:
-                self._receive()
-            except BaseException:
-                self.close()
-                raise
-        change = self._pending.popleft()
-        self._cursor = change.cursor or self._cursor
-        return change
+    def _over(self) -> bool:
+        return bool(self._reason)
 
-    def close(self) -> None:
-        """Stop watching. Safe from another thread, and more than once."""
-        self._closed = True
-        self._release()
-
-    def _release(self) -> None:
-        response = self._response
-        if response is None:
-            return
-        close_socket(response)
-        if not self._receiving:  # else whoever is receiving wakes up now, and comes here again
-            self._response = self._body = None
-            response.close()
+    def _deliver(self, item: FileChange) -> None:
+        self._cursor = item.cursor or self._cursor
 
     def _open(self) -> None:
         if self._closed or self._response is not None:
@@ -141,7 +102,7 @@ class FileWatch:
         if kind != changes.EVENTS:
             self.close()
             raise protocol_error(f'the server streams "{kind}"', response.status_code, call.endpoint)
-        patience = _HEARTBEAT_PATIENCE if ours else _LONGEST
+        patience = HEARTBEAT_PATIENCE if ours else _LONGEST
         expect_within(response, max(self._connection.binding.timeout, patience))
         self._decoder = SSEDecoder()
         self._body = response.iter_raw()
@@ -152,24 +113,16 @@ class FileWatch:
         if self._body is None:
             return  # closed meanwhile
         since = time.monotonic()
-        self._receiving = True
-        try:
-            for event in self._decoder.feed(next(self._body)):
-                self._take(event)
+        broken = self._feed(self._read, "files_watch")
+        if not broken or self._closed or self._reason:  # nobody has had enough
             return
-        except StopIteration:
-            what = "the body ended"
-        except (httpx.TransportError, httpx.StreamError) as error:
-            what = str(error) or type(error).__name__
-        except MalformedStreamError as error:
-            raise protocol_error(f"the stream is malformed: {error}", 200, "files_watch") from None
-        finally:
-            self._receiving = False
-        if self._closed or self._reason:  # nobody has had enough
-            return
-        if time.monotonic() - since > _STABLE_SECONDS:
+        if time.monotonic() - since > STABLE_SECONDS:
             self._failures = 0
-        self._recover(what)
+        self._recover(broken)
+
+    def _read(self, data: bytes) -> None:
+        for event in self._decoder.feed(data):
+            self._take(event)
 
     def _take(self, event: ServerSentEvent) -> None:
         data = event.data
@@ -197,10 +150,10 @@ class FileWatch:
         """Attach again where it broke off, or say that it did."""
         self._failures += 1
         gone = self._failures > 0 and not self._connection.alive()
-        if gone or self._failures > _REATTACHMENTS or not self._reached:
+        if gone or self._failures > REATTACHMENTS or not self._reached:
             state = "is gone" if gone else "is up"
             raise StreamInterruptedError(
-                f'watching "{self._path}" broke off ({what.rstrip(".")}); the sandbox at '
+                f'watching "{self._path}" broke off ({what}); the sandbox at '
                 f"{self._connection.binding.address} {state}",
                 endpoint="files_watch",
                 gone=gone,
