@@ -23,6 +23,8 @@
 # `%sandbox upload` without a path, or `--pick`. Drop files and whole folders on it. They go straight on to the sandbox while they
 # arrive, so a file of many gigabytes needs no memory here; a broken connection is taken up where it was. What the policy allows
 # (size, kind, place) is said before anything is sent.
+#
+# ![The picker: two files have arrived, a third is under way, with a button to cancel it](../docs/images/upload-picker.png)
 
 # %%
 from sandbox_notebook import UploadPicker
@@ -56,11 +58,18 @@ FileBrowser(sandbox, "in")
 # `%sandbox run --bg` shows one, `%sandbox attach` brings it back, also after the page was reloaded or the kernel restarted. Colours
 # and progress bars look as in a terminal; there is a search, a line to type into, and *Stop*, which works while the notebook is
 # busy. When the job has ended, the pane gives way to a plain picture of its output, which the notebook keeps.
+#
+# ![A pane: a job's output in colours, its progress bar, a button that stops it](../docs/images/process-pane.png)
 
 # %%
 job = sandbox.process.start("python3 in/draw_year.py in/station.csv out/plot.svg")
 job.wait(timeout=30)
-print(job.output().text)
+
+# %% [markdown]
+# Here the job has ended, so this is the picture that stays:
+
+# %%
+# %sandbox attach
 
 # %% [markdown]
 # ## Type: a terminal
@@ -69,7 +78,11 @@ print(job.output().text)
 # page, and it is still there, with what was on the screen.
 #
 # ![A terminal in the sandbox, below a notebook's cell](../docs/images/terminal.png)
-#
+
+# %%
+# %sandbox term
+
+# %% [markdown]
 # ## What may I do: `CapabilityTable`
 #
 # What this notebook may do, as a table: filter it, open a row to see its limits and the rule that decided, try a path in it. When a
@@ -121,5 +134,5 @@ sandbox
 # %sandbox stop
 
 # %% [markdown]
-# All of this is tested in JupyterLab 4. Other front ends that run Jupyter widgets should show it as well, and whatever runs none shows
-# the tables of this page.
+# All of this is tested in JupyterLab 4 with every change, and was tried in Notebook 7 and the classic Notebook.
+# `docs/topics/notebook.md` tells about other front ends ("Where it runs"). Whatever runs no widgets shows the tables of this page.

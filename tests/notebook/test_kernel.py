@@ -114,6 +114,28 @@ def test_field_166_output_around_an_await_is_complete_and_in_order(cell: Kernel)
     assert done.error is None and done.stdout == "a\nb\nc\nd\n"
 
 
+@pytest.mark.field(167)
+def test_field_167_panes_keep_their_own_lines_and_cells_get_none_of_them(cell: Kernel) -> None:
+    """Ten at once, all ending at about the same time, while another cell prints."""
+    begun = cell.run(
+        "from sandbox_notebook import ProcessPane\nsb = %sandbox use local\n"
+        "script = 'for i in $(seq 150); do echo $0 $i; done; echo $0 bad >&2; sleep 0.3; echo $0 end'\n"
+        "panes = [ProcessPane(sb.process.start(['sh', '-c', script, str(n)])) for n in range(10)]\n"
+        "for pane in panes: pane.show()\nprint('begun')"
+    )
+    assert begun.error is None and begun.stdout == "begun\n" and begun.stderr == ""
+    assert sum("application/vnd.jupyter.widget-view+json" in one for one in begun.data) == 10
+    done = cell.run("for n in range(5): print(n)\nprint(all([pane.wait_shown(60) for pane in panes]))")
+    assert done.stdout == "0\n1\n2\n3\n4\nTrue\n" and done.stderr == "" and done.data == []
+    check = (
+        "for n, pane in enumerate(panes):\n"
+        "    head, *lines = repr(pane).splitlines()\n"
+        "    out = [line for line in lines if not line.endswith('bad')]\n"
+        "    assert out == [f'{n} {i}' for i in range(1, 151)] + [f'{n} end'] and f'{n} bad' in lines, (n, lines)"
+    )
+    assert cell.run(check).error is None
+
+
 def test_an_error_reaches_the_front_end_as_an_error(cell: Kernel) -> None:
     done = cell.run("%sandbox download /etc/passwd")
     assert done.error is not None

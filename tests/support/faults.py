@@ -129,6 +129,5 @@ LATER: dict[int, str] = {
     7: "port previews",
     8: "port previews",
     37: "signed addresses",
-    167: "widgets",
     175: "agents' frameworks",
 }
