@@ -41,7 +41,7 @@ def interrupted(script: str, *arguments: str) -> None:
     )
     try:
         assert process.stdout and process.stderr
-        assert process.stdout.readline().strip()
+        assert process.stdout.readline().strip(), process.stderr.read()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
         assert errors.rstrip().endswith("KeyboardInterrupt"), errors
@@ -66,7 +66,7 @@ def test_an_interrupted_run_stops_the_command(server: ServerProcess, home: Path)
     eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-UPLOAD = """
+UPLOAD = f"""
     import sys, time
     from sandbox_sdk import ServerClient
     def slowly():
@@ -77,7 +77,7 @@ UPLOAD = """
         time.sleep(0.05)
     with open("/tmp/sparse-" + str(__import__("os").getpid()), "wb+") as file:
         __import__("os").unlink(file.name)
-        file.truncate(_MORE)
+        file.truncate({_MORE})
         with ServerClient(sys.argv[1]) as client:
             client.files.write(sys.argv[2] + "/f", file, progress=progress)
 """
