@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from contestants import ALL, ROOT, WORK, Contestant
+from contestants import ALL, ROOT, WORK, Contestant, Ours
 from loadgen import Conn, Slice, cpu, peak_mb, reset_peak, rss_mb, threads, wrk
 
 GIB = 1 << 30
@@ -213,6 +213,10 @@ def stream_ttfb(c, rnd):
     return {**m.out(), "p50": pct(lat, 0.5), "p99": pct(lat, 0.99)}
 
 
+OUTPUT = ["head", "-c", str(200 << 20), f"{ROOT}/big.txt"]
+LINES = ["seq", "100000"]
+
+
 def _output(argv, payload):
     def w(c, rnd):
         r = c.stream(argv)
@@ -316,8 +320,8 @@ WORKLOADS = {
     "run_true": run_true,
     "run_echo": run_echo,
     "stream_ttfb": stream_ttfb,
-    "out200m": _output(["head", "-c", str(200 << 20), f"{ROOT}/big.txt"], 200 << 20),
-    "out100klines": _output(["seq", "100000"], 588895),
+    "out200m": _output(OUTPUT, 200 << 20),
+    "out100klines": _output(LINES, 588895),
     "archive10k": _archive("zip"),
     "archive10k_stored": _archive("zip", 0),
     "archive10k_tar": _archive("tar"),
@@ -374,6 +378,36 @@ def _posix100():
     return {"p50": pct(lat, 0.5), "p99": pct(lat, 0.99), "rps": 100 / sum(lat)}
 
 
+def _pipe_first():
+    """Start the command of `stream_ttfb` and read the first bytes that come through a pipe."""
+    lat = []
+    for _ in range(30):
+        t0 = time.perf_counter()
+        with subprocess.Popen(["sh", "-c", "echo hi; sleep 0.05"], stdout=subprocess.PIPE, bufsize=0) as process:
+            process.stdout.read(2)
+            lat.append(time.perf_counter() - t0)
+    return {"p50": pct(lat, 0.5), "p99": pct(lat, 0.99)}
+
+
+def _pipe_all(argv, payload):
+    """Read all output of a command through a pipe, as nobody could without that."""
+
+    def f():
+        t0 = time.perf_counter()
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, bufsize=0) as process:
+            while process.stdout.read(1 << 16):
+                pass
+        return {"mibps": payload / (1 << 20) / (time.perf_counter() - t0)}
+
+    return f
+
+
+def _python():
+    t0 = time.perf_counter()
+    subprocess.run([Ours.python, "-c", "pass"], check=True)
+    return {"s": time.perf_counter() - t0}
+
+
 REFS = {
     "upload": {"ref:cp": _cp},
     "list10k": {"ref:find-stat": _cmd("find", f"{ROOT}/d10k", "-printf", "%f %s %T@\\n")},
@@ -388,6 +422,10 @@ REFS = {
         "ref:zip-1": _cmd("sh", "-c", f"command -v zip >/dev/null && cd {ROOT} && zip -1qr - arch || true"),
     },
     "run_true": {"ref:subprocess": _spawn100, "ref:posix_spawn": _posix100},
+    "stream_ttfb": {"ref:pipe": _pipe_first},
+    "out200m": {"ref:pipe": _pipe_all(OUTPUT, 200 << 20)},
+    "out100klines": {"ref:pipe": _pipe_all(LINES, 588895)},
+    "coldstart": {"ref:python": _python},
 }
 
 ARGS: argparse.Namespace
