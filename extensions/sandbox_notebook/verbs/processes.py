@@ -147,7 +147,7 @@ def _all(entry: Entry) -> list[ProcessInfo]:
 def _wanted(call: Invocation, entry: Entry, infos: list[ProcessInfo]) -> Process:
     """The one that was asked for, by number, id or pid; else the latest."""
     wanted = call.parsed.text("process")
-    for info in sorted(infos, key=lambda info: -entry.number(key(info))):
+    for info in reversed(infos):  # others may have been numbered later, that had been there before
         if wanted in ("", str(entry.number(key(info))), info.id, str(info.pid)):
             return entry.sandbox.process.attach(key(info))
     if wanted:
