@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 from ..archives.members import Source
 from ..messages import Refusal
@@ -55,29 +56,16 @@ def sources(location: Location, name: str, *, directories: bool, links: bool) ->
 def _entries(top: Location, below: str, links: bool) -> Iterator[tuple[Source, str]]:
     """The visible entries of one directory, files opened, each with its name there."""
     try:
-        directory = top.deeper(below) if below else top
-    except (Refusal, OSError) as reason:
-        if isinstance(reason, OSError) and reason.errno not in _PASSED_OVER:
-            raise
-        return
-    try:
-        try:
+        with top.deeper(below) if below else nullcontext(top) as directory:
             descriptor = directory.open_directory()
-        except (Refusal, PermissionError):
-            if not below:
-                raise
-            return
-        try:
-            for name, facts, target in directory.scan(descriptor, ordered=True):
-                yield from _member(directory, descriptor, name, facts, target, links)
-        except PermissionError:  # its names may be read, but it may not be entered to look at them
-            if not below:
-                raise
-        finally:
-            os.close(descriptor)
-    finally:
-        if below:
-            directory.close()
+            try:
+                for name, facts, target in directory.scan(descriptor, ordered=True):
+                    yield from _member(directory, descriptor, name, facts, target, links)
+            finally:
+                os.close(descriptor)
+    except (Refusal, OSError) as reason:  # gone, replaced, or one that may not be read or entered
+        if not below or (isinstance(reason, OSError) and reason.errno not in _PASSED_OVER):
+            raise
 
 
 def _member(

@@ -77,7 +77,7 @@ class Uploads:
             self._forget_old()
             own = [each for each in self._uploads.values() if each.owner == upload.owner]
             finished = [each for each in own if each.complete]
-            for each in finished[: len(finished) - _MOST_FINISHED + 1]:
+            for each in finished[: 1 - _MOST_FINISHED]:  # all but the newest
                 del self._uploads[each.id]
             if len(own) - len(finished) < MOST_UNFINISHED:
                 self._renew(upload)

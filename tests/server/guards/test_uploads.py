@@ -1,0 +1,50 @@
+"""What is kept of uploads that come in parts, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox_server.guards.uploads import KEEP_SECONDS, Upload, Uploads
+from sandbox_server.messages import Headers, Refusal
+
+
+def upload(owner: str = "me") -> Upload:
+    return Upload(owner, "/base/f", None, False, Headers(), None, None, False, 5)
+
+
+def known(uploads: Uploads, one: Upload) -> bool:
+    try:
+        return uploads.find(one.id, one.owner) is one
+    except Refusal as refusal:
+        assert refusal.code == "not_found"
+        return False
+
+
+def test_the_receipts_of_an_owner_are_the_last_sixty_four() -> None:
+    uploads = Uploads()
+    other = upload("other")
+    finished = [other, *(upload() for _ in range(66))]
+    for one in finished:
+        uploads.add(one)
+        one.finish(b"receipt")
+    assert [known(uploads, one) for one in finished] == [True] + [False] * 2 + [True] * 64
+
+
+def test_what_nobody_asks_for_is_forgotten_unless_it_is_being_worked_on() -> None:
+    now = [0.0]
+    uploads = Uploads(lambda: now[0])
+    held, idle = upload(), upload()
+    uploads.add(held)
+    uploads.add(idle)
+    with uploads.holding(held):
+        now[0] = KEEP_SECONDS
+        assert (known(uploads, held), known(uploads, idle)) == (True, False)
+        with pytest.raises(Refusal) as refused, uploads.holding(held):
+            pass
+        assert (refused.value.code, refused.value.headers) == ("conflict", [("Retry-After", "1")])
+    now[0] += KEEP_SECONDS - 1
+    assert uploads.remaining(held) == 1
+    assert known(uploads, held)
+    assert uploads.remaining(held) == KEEP_SECONDS
+    uploads.forget(held)
+    assert not known(uploads, held)
