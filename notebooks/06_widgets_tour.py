@@ -18,7 +18,7 @@
 # sandbox = %sandbox use local
 
 # %% [markdown]
-# ## Bring files: `UploadPicker`
+# ## Bring files: UploadPicker
 #
 # `%sandbox upload` without a path, or `--pick`. Drop files and whole folders on it. They go straight on to the sandbox while they
 # arrive, so a file of many gigabytes needs no memory here; a broken connection is taken up where it was. What the policy allows
@@ -39,7 +39,7 @@ picker
 # %sandbox upload data/station.csv data/draw_year.py --to in
 
 # %% [markdown]
-# ## Look around: `FileBrowser`
+# ## Look around: FileBrowser
 #
 # `%sandbox browse` is a folder with a preview: text, pictures, tables, notebooks. Rename, delete, make folders, take several at
 # once, download a folder as one archive. It changes by itself when something in the sandbox changes, and marks what the policy
@@ -53,7 +53,7 @@ from sandbox_notebook import FileBrowser
 FileBrowser(sandbox, "in")
 
 # %% [markdown]
-# ## Watch a job: `ProcessPane`
+# ## Watch a job: ProcessPane
 #
 # `%sandbox run --bg` shows one, `%sandbox attach` brings it back, also after the page was reloaded or the kernel restarted. Colours
 # and progress bars look as in a terminal; there is a search, a line to type into, and *Stop*, which works while the notebook is
@@ -62,7 +62,8 @@ FileBrowser(sandbox, "in")
 # ![A pane: a job's output in colours, its progress bar, a button that stops it](../docs/images/process-pane.png)
 
 # %%
-job = sandbox.process.start("python3 in/draw_year.py in/station.csv out/plot.svg")
+command = "python3 in/draw_year.py in/station.csv out/plot.svg"
+job = sandbox.process.start(command)
 job.wait(timeout=30)
 
 # %% [markdown]
@@ -83,7 +84,7 @@ job.wait(timeout=30)
 # %sandbox term
 
 # %% [markdown]
-# ## What may I do: `CapabilityTable`
+# ## What may I do: CapabilityTable
 #
 # What this notebook may do, as a table: filter it, open a row to see its limits and the rule that decided, try a path in it. When a
 # call is refused, from whichever cell, its row lights up.
@@ -96,7 +97,7 @@ job.wait(timeout=30)
 # %sandbox caps files_upload_stream
 
 # %% [markdown]
-# ## Who may do what: `PolicyMatrix`
+# ## Who may do what: PolicyMatrix
 #
 # Policies side by side, or all identities of one. In JupyterLab one filters it, tries a path in all of them at once, and sees what
 # would change from one to the other. Nothing is started for it.
@@ -117,7 +118,7 @@ changes = matrix.data.diff("transfer-only", "read-only")
 print(*(change.endpoint for change in changes if change.becomes != "denied"), sep=", ")
 
 # %% [markdown]
-# ## All of it: `SandboxPanel`
+# ## All of it: SandboxPanel
 #
 # A sandbox as the last line of a cell is a panel: what it is, its files, its processes, its rules, how busy it is, and what it has
 # refused, each in a tab that asks only while it is looked at.

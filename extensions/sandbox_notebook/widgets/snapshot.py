@@ -31,10 +31,9 @@ def snapshot(title: str, state: str, transcript: Transcript, seconds: float | No
     head = f"{sign}{printable(title)} · {state}" + ("" if seconds is None else f" · {seconds:.1f} s")
     skipped = [f"… {first:,} earlier lines not shown …"] if first else []
     body = [f'<span style="opacity:.7">{skipped[0]}</span>'] if skipped else []
-    page = (
-        f'<div style="{_BOX}"><div style="{_HEAD}">{html.escape(head)}</div>'
-        f'<div style="{_SCROLLER}"><pre style="{_PRE}">{chr(10).join([*body, *map(_line, lines)])}</pre></div></div>'
-    )
+    inner = chr(10).join([*body, *map(_line, lines)])
+    shown = f'<div style="{_SCROLLER}"><pre style="{_PRE}">{inner}</pre></div>' if lines else ""
+    page = f'<div style="{_BOX}"><div style="{_HEAD}">{html.escape(head)}</div>{shown}</div>'
     text = "\n".join([head, *skipped, *("".join(part for part, _ in spans(line.text)) for line in lines)])
     return page, text
 
