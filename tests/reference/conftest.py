@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_ports
+
 PACKAGES = ("agent-sandbox-server==0.4.0a6", "agent-sandbox-client==0.4.0a6")
 
 
@@ -68,7 +70,7 @@ def whole_reference_server(reference: Reference, tmp_path_factory: pytest.TempPa
 @contextmanager
 def _running(reference: Reference, base: Path, **environ: str) -> Iterator[ReferenceServer]:
     """Over a directory that is also its working directory."""
-    port, pty_port = _free_port(), _free_port()
+    port, pty_port = free_ports(2)
     with (base.parent / f"{base.name}.log").open("w") as log:
         process = subprocess.Popen(
             [
@@ -87,12 +89,6 @@ def _running(reference: Reference, base: Path, **environ: str) -> Iterator[Refer
         finally:
             process.kill()
             process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_ports
 from tests.support.server import SYSTEM_PATH, Reply, ServerProcess, running_server
 
 TOKEN = {"X-Access-Token": "t"}
@@ -39,14 +40,6 @@ def printed(
             yield [line.removeprefix("listening on ") for line in lines], process.pid
         finally:
             process.terminate()
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
 
 
 LOCAL = ("--host", "127.0.0.1")

@@ -1,0 +1,23 @@
+"""Ports for programs that must be told one."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+#: The kernel takes its own choices, also for the near ends of connections, from higher ones.
+CHOICES = range(15_000, 32_000)
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports that nobody listens on, and that no connection of other tests takes meanwhile."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.choice(CHOICES)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue  # taken
+        if port not in found:
+            found.append(port)
+    return found
