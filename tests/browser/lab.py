@@ -70,7 +70,6 @@ class Lab:
         settings = directory / "config/lab/user-settings/@jupyterlab/apputils-extension"
         settings.mkdir(parents=True)
         (settings / "notification.jupyterlab-settings").write_text(json.dumps(_QUIET))
-        self.theme = settings / "themes.jupyterlab-settings"
         self.port = _free_port()
         self._scratch = tempfile.mkdtemp(prefix="lab-")
         environ = {
@@ -103,9 +102,6 @@ class Lab:
         notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel, "language": "python"}
         nbformat.write(notebook, self.notebooks / name)
         return name
-
-    def use_theme(self, theme: str) -> None:
-        self.theme.write_text(json.dumps({"theme": theme}))
 
     def api(self, path: str, method: str = "GET") -> Any:
         request = urllib.request.Request(
@@ -173,22 +169,23 @@ class Page:
 
 
 @contextlib.contextmanager
-def browse(
-    lab: Lab, name: str, *, width: int = 1280, height: int = 900, requests: list[str] | None = None
-) -> Iterator[Page]:
-    """The notebook in single-document mode; `requests` collects every address that the page asks for."""
+def browse(lab: Lab, name: str, *, width: int = 1280, height: int = 900) -> Iterator[Page]:
+    """The notebook in single-document mode. Whatever happens there, no page may ask any other host for anything."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS, headless=True)
         try:
             page = browser.new_page(viewport={"width": width, "height": height})
-            if requests is not None:
-                page.on("request", lambda request: requests.append(request.url))
+            asked: set[str] = set()
+            page.context.on("request", lambda request: asked.add(request.url))
+            page.on("websocket", lambda socket: asked.add(socket.url))
             page.goto(f"http://127.0.0.1:{lab.port}/doc/tree/{name}?token={TOKEN}&reset")
             opened = Page(page, name)
             opened.wait_ready()
             yield opened
+            ours = (f"http://127.0.0.1:{lab.port}/", f"ws://127.0.0.1:{lab.port}/", "data:", "blob:")
+            assert not [address for address in asked if not address.startswith(ours)]
         finally:
             browser.close()
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .lab import Lab, Page, browse, until
+from .looks import every_look
 
 START = (
     "from sandbox_sdk import Sandbox\nfrom sandbox_notebook.widgets.caps import CapabilityTable\n"
@@ -20,39 +19,34 @@ def rows(page: Page) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_endpoints_are_filtered_opened_and_asked_about_by_the_keyboard_alone(lab: Lab, theme: str) -> None:
-    lab.use_theme(theme)
-    try:
-        with browse(lab, lab.write("caps.ipynb", START, "sb.kill()")) as page:
-            page.run(0)
-            table = page.page.locator(".nsb-rules")
-            table.get_by_label("Filter endpoints").focus()
-            assert "files_list" in rows(page) and "browser_click" in rows(page)
-            page.page.keyboard.type("files down")
-            until(lambda: rows(page) == ["files_download_stream"], 10, "the filter did not work")
-            page.page.keyboard.press("Control+a")
-            page.page.keyboard.type("files_")
-            button = table.get_by_role("button", name="files_download_stream")
-            button.focus()
-            page.page.keyboard.press("Enter")
-            assert button.get_attribute("aria-expanded") == "true"
-            table.get_by_label("A path for files_download_stream").focus()
-            page.page.keyboard.type("/etc/passwd")
-            page.page.keyboard.press("Enter")
-            answer = table.locator(".nsb-answer")
-            until(lambda: "denied" in (answer.text_content() or ""), 10, "no answer came")
-            assert "lies outside the allowed directories" in (answer.text_content() or "")
-            table.get_by_label("A path for files_download_stream").fill("notes.txt")
-            page.page.keyboard.press("Enter")
-            until(lambda: "allowed notes.txt" in (answer.text_content() or ""), 10, "no answer came")
-            table.screenshot(path=lab.directory / f"caps-{theme[-5:].strip().lower()}.png")
-            table.get_by_label("Filter endpoints").fill("")
-            table.get_by_label("only denied").check()
-            assert "browser_click" in rows(page) and "files_list" not in rows(page)
-            page.run(1)
-    finally:
-        lab.use_theme("JupyterLab Light")
+def test_endpoints_are_filtered_opened_and_asked_about_by_the_keyboard_alone(lab: Lab) -> None:
+    with browse(lab, lab.write("caps.ipynb", START, "sb.kill()")) as page:
+        page.run(0)
+        table = page.page.locator(".nsb-rules")
+        table.get_by_label("Filter endpoints").focus()
+        assert "files_list" in rows(page) and "browser_click" in rows(page)
+        page.page.keyboard.type("files down")
+        until(lambda: rows(page) == ["files_download_stream"], 10, "the filter did not work")
+        page.page.keyboard.press("Control+a")
+        page.page.keyboard.type("files_")
+        button = table.get_by_role("button", name="files_download_stream")
+        button.focus()
+        page.page.keyboard.press("Enter")
+        assert button.get_attribute("aria-expanded") == "true"
+        table.get_by_label("A path for files_download_stream").focus()
+        page.page.keyboard.type("/etc/passwd")
+        page.page.keyboard.press("Enter")
+        answer = table.locator(".nsb-answer")
+        until(lambda: "denied" in (answer.text_content() or ""), 10, "no answer came")
+        assert "lies outside the allowed directories" in (answer.text_content() or "")
+        table.get_by_label("A path for files_download_stream").fill("notes.txt")
+        page.page.keyboard.press("Enter")
+        until(lambda: "allowed notes.txt" in (answer.text_content() or ""), 10, "no answer came")
+        every_look(page, ".nsb-rules", lab.directory)
+        table.get_by_label("Filter endpoints").fill("")
+        table.get_by_label("only denied").check()
+        assert "browser_click" in rows(page) and "files_list" not in rows(page)
+        page.run(1)
 
 
 def test_a_refusal_lights_its_line_up_while_the_cell_goes_on(lab: Lab) -> None:

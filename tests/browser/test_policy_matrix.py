@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from .lab import Lab, Page, browse, until
+from .looks import every_look
 
 AGENTS = (
     "{'preset': 'workspace', 'auth': {'tokens': ["
@@ -22,32 +21,25 @@ def endpoints(page: Page) -> int:
     return page.page.locator(".nsb-matrix tr[data-endpoint]").count()
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_a_verdict_is_explained_and_a_path_is_tried_by_the_keyboard_alone(lab: Lab, theme: str) -> None:
-    lab.use_theme(theme)
-    try:
-        with browse(lab, lab.write("matrix.ipynb", SHOW.format(f"['workspace', 'transfer-only', {AGENTS}]"))) as page:
-            page.run(0)
-            page.page.locator("[data-at='files_list 0']").focus()
-            for key in ("ArrowRight", "ArrowRight"):
-                page.page.keyboard.press(key)
-            about = page.page.locator(".nsb-rules-about")
-            until(lambda: "/workspace/in" in (about.text_content() or ""), 10, "the cell was not explained")
-            page.page.locator("[data-at='shell 1']").focus()
-            assert "switched off" in (about.text_content() or "") and "endpoint_disabled" in (
-                about.text_content() or ""
-            )
-            assert (cell(page, "shell", 1), cell(page, "files_list", 2)) == ("denied", "limited")
-            page.page.get_by_label("Try a path").focus()
-            page.page.keyboard.type("/workspace/out/x")
-            page.page.keyboard.press("Enter")
-            until(lambda: cell(page, "files_list", 2) == "denied", 15, "the path was not judged")
-            assert (cell(page, "files_list", 0), cell(page, "files_list", 3)) == ("allowed", "allowed")
-            page.page.locator("[data-at='files_list 2']").focus()
-            assert "outside" in (about.text_content() or "")
-            page.page.locator(".nsb-matrix").screenshot(path=lab.directory / f"matrix-{theme[-5:].strip().lower()}.png")
-    finally:
-        lab.use_theme("JupyterLab Light")
+def test_a_verdict_is_explained_and_a_path_is_tried_by_the_keyboard_alone(lab: Lab) -> None:
+    with browse(lab, lab.write("matrix.ipynb", SHOW.format(f"['workspace', 'transfer-only', {AGENTS}]"))) as page:
+        page.run(0)
+        page.page.locator("[data-at='files_list 0']").focus()
+        for key in ("ArrowRight", "ArrowRight"):
+            page.page.keyboard.press(key)
+        about = page.page.locator(".nsb-rules-about")
+        until(lambda: "/workspace/in" in (about.text_content() or ""), 10, "the cell was not explained")
+        page.page.locator("[data-at='shell 1']").focus()
+        assert "switched off" in (about.text_content() or "") and "endpoint_disabled" in (about.text_content() or "")
+        assert (cell(page, "shell", 1), cell(page, "files_list", 2)) == ("denied", "limited")
+        page.page.get_by_label("Try a path").focus()
+        page.page.keyboard.type("/workspace/out/x")
+        page.page.keyboard.press("Enter")
+        until(lambda: cell(page, "files_list", 2) == "denied", 15, "the path was not judged")
+        assert (cell(page, "files_list", 0), cell(page, "files_list", 3)) == ("allowed", "allowed")
+        page.page.locator("[data-at='files_list 2']").focus()
+        assert "outside" in (about.text_content() or "")
+        every_look(page, ".nsb-matrix", lab.directory)
 
 
 def test_two_columns_are_compared(lab: Lab) -> None:

@@ -49,7 +49,7 @@ function sparkline(title, values) {
 function render({ model, el }) {
   const mark = `nsb-sandbox-${(panels += 1)}`;
   const about = model.get("about");
-  let open = "overview", asked = 0, seen = true, over = false;
+  let open = "overview", asked = 0, seen = true, over = false, trouble = "";
   const refused = new Set(); // tabs that the policy keeps shut; asked for again when chosen again
   const drawn = new Map(); // tab -> what it shows, as text: the same is not drawn again under somebody's finger
 
@@ -153,7 +153,7 @@ function render({ model, el }) {
 
   const hear = (message) => {
     asked = 0;
-    if (message.kind !== "failed" && word.textContent.startsWith("The kernel")) word.textContent = "";
+    if (message.kind !== "failed" && (word.textContent.startsWith("The kernel") || word.textContent === trouble)) word.textContent = "";
     const key = JSON.stringify(message);
     if (message.kind === "overview") show("overview", [facts(message.facts)], key);
     else if (message.kind === "processes") show("processes", [processes(message.rows)], key);
@@ -166,7 +166,7 @@ function render({ model, el }) {
     } else if (message.kind === "ended") {
       over = true;
       word.textContent = "The sandbox has ended.";
-    } else if (message.kind === "failed") word.textContent = message.message;
+    } else if (message.kind === "failed") word.textContent = trouble = message.message;
   };
   model.on("msg:custom", hear);
   const watcher = new IntersectionObserver((entries) => { seen = entries[entries.length - 1].isIntersecting; if (seen) tick(); });

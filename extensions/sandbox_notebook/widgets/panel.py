@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from traitlets import Dict
 
-from sandbox_sdk import SandboxConnectionError, SandboxError, ServerAPIError
+from sandbox_sdk import (
+    AuthenticationError,
+    EndpointNotAvailableError,
+    PolicyDeniedError,
+    SandboxConnectionError,
+    SandboxError,
+    ServerAPIError,
+)
 
 from ..audit_log import AuditTail, Line, local_of, what, when
 from ..render import Cell, Table, pairs
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
 
 _SAMPLES = 120
 _MIB, _GIB = 1 << 20, 1 << 30
+# What is refused now is refused in a second, too.
+_LASTING = (AuthenticationError, EndpointNotAvailableError, PolicyDeniedError)
 
 
 class SandboxPanel(Widget):
@@ -81,10 +90,11 @@ class SandboxPanel(Widget):
             return
         try:
             work()
-        except SandboxConnectionError as error:
-            self.tell("ended" if error.gone else "refused", tab=tab, message=error.message)
-        except SandboxError as error:
-            self.tell("ended" if not self._sandbox.running else "refused", tab=tab, message=error.message)
+        except _LASTING as error:
+            self.tell("refused", tab=tab, message=error.message)
+        except SandboxError as error:  # the page asks again
+            gone = isinstance(error, SandboxConnectionError) and error.gone
+            self.tell("ended" if gone or not self._sandbox.running else "failed", message=error.message)
 
     def _tick_overview(self) -> None:
         if not self._sandbox.running:
