@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import make_dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from sandbox_sdk import Sandbox
 from sandbox_server.catalogue import builtin
 from sandbox_server.messages import REFUSALS
 
@@ -77,3 +81,36 @@ def test_the_docs_say_which_api_is_for_which_job():
     section = page.split("## Which API for which job")[1]
     for name in ("sb.run", "sb.process.stream", "sb.process.start", "sb.files.upload", "sb.discover"):
         assert name in section
+
+
+@pytest.mark.field(175)
+def test_field_175_the_adapter_for_a_framework_does_what_its_page_says(monkeypatch):
+    """The framework itself is not here; its answers are plain records."""
+    protocol: Any = ModuleType("deepagents.backends.protocol")
+    protocol.ExecuteResponse = make_dataclass("ExecuteResponse", ["output", "exit_code", ("truncated", bool, False)])
+    protocol.FileUploadResponse = make_dataclass("FileUploadResponse", ["path", "error"])
+    protocol.FileDownloadResponse = make_dataclass("FileDownloadResponse", ["path", "content", "error"])
+    backends: Any = ModuleType("deepagents.backends.sandbox")
+    backends.BaseSandbox = object
+    for module in (ModuleType("deepagents"), ModuleType("deepagents.backends"), protocol, backends):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    names: dict[str, Any] = {}
+    (adapter,) = blocks(ROOT / "docs" / "topics" / "frameworks.md", "python")
+    exec(compile(adapter, "frameworks.md", "exec"), names)
+    with Sandbox.local() as sandbox:
+        backend = names["PolicedSandbox"](sandbox)
+        done = backend.execute("echo out; echo bad >&2; exit 3")
+        assert (sorted(done.output.split()), done.exit_code, done.truncated) == (["bad", "out"], 3, False)
+        assert backend.execute(f"echo {'x' * 9000} | wc -c").output == "9001\n"
+        assert backend.execute("sleep 60", timeout=1).exit_code == 124
+        files = [("/workspace/new/a.txt", b"one\ntwo\nthree\n"), ("/etc/a", b""), ("a", b"")]
+        assert [one.error for one in backend.upload_files(files)] == [None, "permission_denied", "invalid_path"]
+        found = backend.download_files(["/workspace/new/a.txt", "/workspace/new", "/workspace/none"])
+        assert [(one.content, one.error) for one in found] == [
+            (files[0][1], None), (None, "file_not_found"), (None, "file_not_found"),
+        ]  # fmt: skip
+        assert [entry.name for entry in sandbox.files.list("new")] == ["a.txt"]
+        assert [hit.path for hit in sandbox.files.search(".", "*.txt")] == ["/workspace/new/a.txt"]
+        (hit,) = sandbox.files.search("new", contents="two", context=1)
+        assert (hit.line, [*hit.before], [*hit.after]) == (2, ["one"], ["three"])
+        assert sandbox.files.read("new/a.txt", offset=4, length=3) == b"two"

@@ -129,5 +129,4 @@ LATER: dict[int, str] = {
     7: "port previews",
     8: "port previews",
     37: "signed addresses",
-    175: "agents' frameworks",
 }
