@@ -94,8 +94,6 @@ class Below:
                 for directories, names in _slices(descriptor):
                     inside += directories if deep < depth else ()
                     yield Level(path, descriptor, names)
-            except FileNotFoundError:
-                pass  # a directory that was removed after it was opened has no entries, not even none
             except OSError:
                 yield Level(path, -1, [])
             finally:
