@@ -109,6 +109,21 @@ def test_field_164_smaller_chunks_pass_where_large_messages_are_lost(lab: Lab, t
         assert stdout(page, 2).strip() == digest
 
 
+def test_an_upload_whose_kernel_died_says_so_and_can_be_tried_again(lab: Lab, tmp_path: Path) -> None:
+    path, _ = random_file(tmp_path, "large.bin", 200 << 20)
+    die = "import os, threading\nthreading.Timer(0.2, os._exit, [1]).start()"
+    name = lab.write("dies.ipynb", START, PICK, die)
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        choose(page, path)
+        until(lambda: "%" in said(page) and not said(page).startswith("0 %"), 60, "the upload did not begin")
+        page.run(2, wait=False)
+        until(lambda: phases(page) == ["failed"], 60, "nothing was said")
+        assert said(page) == "the kernel is gone; run the cell again"
+        assert page.page.get_by_role("button", name="Retry").is_visible()
+
+
 def test_what_is_there_already_is_replaced_only_when_one_says_so(lab: Lab, tmp_path: Path) -> None:
     old, new = tmp_path / "old" / "a.txt", tmp_path / "new" / "a.txt"
     for file in (old, new):

@@ -142,7 +142,10 @@ function uploader(model, { place, rules, into = () => "", stored = () => {} }) {
     try {
       let next;
       while ((next = [...transfers.values()].find((transfer) => transfer.phase === "waiting"))) {
-        try { await send(next); } catch (error) { settle(next, "failed", `cannot be read: ${error.message}`, "Retry"); }
+        try { await send(next); } catch (error) {
+          const why = error instanceof DOMException ? `cannot be read: ${error.message}` : "the kernel is gone; run the cell again";
+          settle(next, "failed", why, "Retry");
+        }
       }
     } finally { working = false; }
   }
