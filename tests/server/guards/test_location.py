@@ -406,6 +406,26 @@ def test_field_041_a_replaced_file_keeps_its_owner(
     assert write(guard, "f", b"newer").st_uid == os.geteuid()
 
 
+def test_a_file_of_somebody_else_becomes_ours_where_owners_are_not_ours_to_give(
+    guard: PathGuard, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base / "f").write_text("old")
+    facts = list((base / "f").stat())
+    facts[stat.ST_UID] += 1
+    asked: list[tuple[int, int]] = []
+
+    def refuse(descriptor: int, owner: int, group: int) -> None:
+        asked.append((owner, group))
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(replace_module.os, "fchown", refuse)
+    with guard.locate("f", "write") as location, location.replace(old=os.stat_result(facts)) as replacement:
+        os.write(replacement.descriptor, b"new")
+        made = replacement.commit()
+    assert asked == [(os.geteuid() + 1, facts[stat.ST_GID])]
+    assert (made.st_uid, (base / "f").read_bytes()) == (os.geteuid(), b"new")
+
+
 def test_the_temporary_file_is_never_more_open_than_the_one_it_replaces(guard: PathGuard, base: Path) -> None:
     (base / "f").write_text("old")
     os.chmod(base / "f", 0o600)
