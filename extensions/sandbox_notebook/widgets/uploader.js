@@ -164,13 +164,12 @@ function uploader(model, { place, rules, into = () => "", stored = () => {} }) {
     const begun = transfer.heard;
     show(transfer, "asking", "Cancel");
     model.send(opened);
-    let offset = 0, closed = false, from = 0, sent = false;
+    let offset = 0, closed = false, sent = false;
     while (transfer.phase === "sending") {
       if (transfer.rewind !== null) {
         offset = transfer.rewind;
         transfer.rewind = null;
-        if (sent && offset === from) chunk = Math.max(LEAST, chunk / 4); // nothing of what was sent has arrived
-        from = offset;
+        if (sent && offset === 0) chunk = Math.max(LEAST, chunk / 4); // nothing has ever arrived
         sent = false;
       }
       if (transfer.opened && offset < file.size && offset - transfer.got < AHEAD * chunk) {
