@@ -96,7 +96,7 @@ def test_a_flood_stays_within_bounds_and_the_page_answers_until_the_process_is_d
         assert len(shown_lines(page)) <= 5000
         assert page.page.locator(".nsb-lines *").count() <= 5000
         page.run(2, wait=False)
-        page.page.get_by_role("button", name="Stop").click()
+        page.page.get_by_role("button", name="Stop").press("Enter")
         until(lambda: page.cells()[2]["outputs"], 20, "the process lived on")
         assert page.cells()[2]["outputs"][0]["text"] == "dead\n"
         assert "earlier lines not shown" in final_html(page, 1)
