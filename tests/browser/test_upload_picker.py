@@ -32,6 +32,15 @@ def drop(page: Page, *files: Path) -> None:
         tools.send("Input.dispatchDragEvent", {"type": kind, **at, "data": data})
 
 
+# What other programs of the page drop: a file that no file system stands behind.
+DROP_BY_SCRIPT = """() => {
+  const dragged = new DataTransfer();
+  dragged.items.add(new File(["three"], "made.txt"));
+  const drop = new DragEvent("drop", { dataTransfer: dragged, bubbles: true, cancelable: true });
+  document.querySelector(".nsb-zone").dispatchEvent(drop);
+}"""
+
+
 def phases(page: Page) -> list[str]:
     found: list[str] = page.page.evaluate(
         "() => [...document.querySelectorAll('.nsb-transfers li')].map((e) => e.dataset.phase)"
@@ -178,8 +187,10 @@ def test_files_and_folders_can_be_dropped_and_it_fits_and_can_be_read_in_both_th
         drop(page, tmp_path / "folder", tmp_path / f"{'long' * 40}.txt")
         until(lambda: phases(page) == ["done", "done"], 30, "what was dropped did not arrive")
         assert stdout(page, 2).strip() == "one"
+        page.page.evaluate(DROP_BY_SCRIPT)
+        until(lambda: phases(page) == ["done", "done", "done"], 30, "a file without an entry did not arrive")
         choose(page, tmp_path / f"{'long' * 40}.txt")
-        until(lambda: phases(page) == ["done", "done", "exists"], 30, "the third file was not questioned")
+        until(lambda: phases(page) == ["done", "done", "done", "exists"], 30, "the fourth file was not questioned")
         every_look(page, ".nsb-upload", lab.directory)
 
 

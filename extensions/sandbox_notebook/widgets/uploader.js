@@ -35,7 +35,12 @@ async function dropped(items) {
       for (const one of some) await walk(one, `${prefix}${entry.name}/`);
     }
   };
-  for (const entry of [...items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean)) await walk(entry, "");
+  // All are looked at before the first wait: after it the list is empty. Not everything that is dropped has an entry.
+  const dragged = [...items].filter((item) => item.kind === "file").map((item) => item.webkitGetAsEntry?.() || item.getAsFile());
+  for (const one of dragged) {
+    if (one instanceof File) found.push({ file: one, name: one.name });
+    else if (one) await walk(one, "");
+  }
   return found;
 }
 
