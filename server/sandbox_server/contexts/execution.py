@@ -130,7 +130,9 @@ class Execution:
             for piece in pieces:
                 if isinstance(piece, (Ended, Died)):
                     self.end()
-                    yield self._finish(piece, (now - began) * 1000)
+                    finish = self._finish(piece, (now - began) * 1000)
+                    self.close()  # first: whoever knows that it is over may run the next code at once
+                    yield finish
                     return
                 if isinstance(piece, Begun):
                     self.begin()
