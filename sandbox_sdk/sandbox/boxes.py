@@ -7,6 +7,7 @@ clash: ``NAME.PID-RANDOM``, with the process that made them.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -150,8 +151,9 @@ class Box:
         os.replace(self.inside("state.new"), self.inside("state.json"))
 
     def end(self) -> None:
-        """Tell the supervisor that a kept sandbox shall not be kept any longer."""
-        os.close(os.open(self.inside(ENDED), os.O_WRONLY | os.O_CREAT, 0o600))
+        """Tell the supervisor that a kept sandbox shall not be kept any longer. It may be clearing up already."""
+        with contextlib.suppress(FileNotFoundError):
+            os.close(os.open(self.inside(ENDED), os.O_WRONLY | os.O_CREAT, 0o600))
 
     def remove(self) -> None:
         remove(self.path)

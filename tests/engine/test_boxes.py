@@ -120,6 +120,15 @@ def test_a_box_that_is_gone_cannot_be_locked(boxes: Boxes) -> None:
     box.unlock()
 
 
+def test_a_box_that_is_being_removed_need_not_be_told_to_end(boxes: Boxes) -> None:
+    box = boxes.create("mine", keep=True)
+    box.end()
+    assert os.listdir(box.path) == ["ended"]
+    box.remove()
+    box.end()
+    assert names(boxes) == []
+
+
 def test_sweeping_removes_what_the_dead_left_and_nothing_else(boxes: Boxes) -> None:
     living, kept = boxes.create("living", keep=False), boxes.create("kept", keep=True)
     kept.unlock()
