@@ -32,7 +32,7 @@ from .workers import Workers
 _RECEIVE = 16 * 1024
 _TURNS = 32  # requests answered in one go on one connection; a longer pipeline goes to a worker
 _CROWD = 64  # connections above the cap that still get a refusal and time to read it
-_GLANCE = 30e-6  # seconds
+_GLANCE = 80e-6  # seconds
 _CUT_SECONDS = 2.0  # for workers to notice that their connections were cut
 
 
