@@ -151,3 +151,43 @@ def test_a_pane_fits_and_can_be_read_in_both_themes(lab: Lab) -> None:
         until(lambda: len(shown_lines(page)) > 5, 20, "no output came")
         every_look(page, ".nsb-pane", lab.directory)
         page.run(2)
+
+
+# In the notebook of this name: bring it to the front, and what it shows.
+FRONT = """(name) => {
+  const app = window.jupyterapp;
+  for (const widget of app.shell.widgets('main'))
+    if (widget.context && widget.context.path.endsWith(name)) app.shell.activateById(widget.id);
+}"""
+TEXT = """(name) => {
+  for (const widget of window.jupyterapp.shell.widgets('main'))
+    if (widget.context && widget.context.path.endsWith(name))
+      return [...widget.node.querySelectorAll('.jp-OutputArea')].map((e) => e.textContent).join(' ');
+}"""
+
+
+def test_two_notebooks_of_one_page_keep_their_panes_apart(lab: Lab) -> None:
+    names = ("one.ipynb", "two.ipynb")
+    for name in names:
+        lines = f"for i in $(seq 3000); do echo {name}:$i; sleep 0.1; done"
+        lab.write(name, START, f"%%sandbox run --bg --lang bash\n{lines}")
+    with browse(lab, names[0]) as page:
+        page.page.evaluate("(path) => window.jupyterapp.commands.execute('docmanager:open', {path})", names[1])
+        Page(page.page, names[1]).wait_ready()
+
+        def latest(name: str) -> int:
+            return max(map(int, re.findall(rf"{name}:(\d+)", page.page.evaluate(TEXT, name))), default=0)
+
+        for name in names:
+            page.page.evaluate(FRONT, name)
+            page.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+            until(lambda name=name: latest(name) > 3, 30, f"no output came in {name}")
+        page.page.evaluate(FRONT, names[0])
+        before = latest(names[0])
+        until(lambda: latest(names[0]) > before, 20, "the first pane stood still beside the second")
+        page.page.get_by_role("button", name="Stop").locator("visible=true").click()
+        until(lambda: "stopped" in page.page.evaluate(TEXT, names[0]), 20, "the first command went on")
+        page.page.evaluate(FRONT, names[1])
+        before = latest(names[1])
+        until(lambda: latest(names[1]) > before, 20, "the second was stopped with the first")
+        assert names[1] not in page.page.evaluate(TEXT, names[0]) and names[0] not in page.page.evaluate(TEXT, names[1])

@@ -247,6 +247,17 @@ def test_a_nested_loop_brings_a_hint(run: Run) -> None:
     assert "hint" not in run("raise RuntimeError('something else')").stderr
 
 
+def test_importing_leaves_the_loops_of_others_as_they_are() -> None:
+    program = (
+        "import asyncio\nbefore = [asyncio.run, asyncio.new_event_loop, asyncio.BaseEventLoop.run_until_complete]\n"
+        "import sandbox_sdk, sandbox_notebook\n"
+        "print([asyncio.run, asyncio.new_event_loop, asyncio.BaseEventLoop.run_until_complete] == before,\n"
+        "      hasattr(asyncio, '_nest_patched'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "True False"
+
+
 def test_nesting_is_off_until_asked_for_and_then_works() -> None:
     program = NESTED + (
         "import sandbox_notebook, sys\nassert 'nest_asyncio' not in sys.modules\n"
