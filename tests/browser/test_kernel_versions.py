@@ -8,7 +8,7 @@ import pytest
 
 from .kernels import kernel_of
 from .lab import Lab, browse, until
-from .test_process_pane import COUNT, START, shown_lines, state
+from .test_process_pane import COUNT, START, reload_and_miss_no_line, state
 from .test_upload_picker import PICK, choose, phases, random_file, stdout
 
 
@@ -33,12 +33,7 @@ def test_an_upload_a_reload_and_a_stop_work_with_older_kernels(lab: Lab, tmp_pat
         assert stdout(page, 2).strip() == str([(24 << 20, digest)])
 
         page.run(3)
-        until(lambda: len(shown_lines(page)) > 20, 20, "no output came")
-        page.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
-        page.reload()
-        until(lambda: len(shown_lines(page)) > 60, 30, "the pane did not come back")
-        numbers = [int(line[5:]) for line in shown_lines(page) if line.startswith("step ")]
-        assert numbers == list(range(len(numbers)))
+        reload_and_miss_no_line(page)
 
         page.run(4, wait=False)
         page.run(5, wait=False)

@@ -31,6 +31,16 @@ def shown_lines(page: Page) -> list[str]:
     return text.split("\n") if text else []
 
 
+def reload_and_miss_no_line(page: Page) -> None:
+    """Load the page anew while `COUNT` runs: its pane comes back with every line there was."""
+    until(lambda: len(shown_lines(page)) > 20, 20, "no output came")
+    page.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    page.reload()
+    until(lambda: len(shown_lines(page)) > 60, 30, "the pane did not come back")
+    numbers = [int(line[5:]) for line in shown_lines(page) if line.startswith("step ")]
+    assert numbers == list(range(len(numbers)))
+
+
 def final_html(page: Page, cell: int) -> str:
     """The output that replaced the pane, as the notebook would be saved."""
 
@@ -108,12 +118,7 @@ def test_a_reload_loses_no_line(lab: Lab) -> None:
     with browse(lab, name) as page:
         page.run(0)
         page.run(1)
-        until(lambda: len(shown_lines(page)) > 20, 20, "no output came")
-        page.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
-        page.reload()
-        until(lambda: len(shown_lines(page)) > 60, 30, "the pane did not come back")
-        numbers = [int(line[5:]) for line in shown_lines(page) if line.startswith("step ")]
-        assert numbers == list(range(len(numbers)))
+        reload_and_miss_no_line(page)
         page.run(2)
         # A page that was loaded anew no longer knows which output to replace; the pane itself tells the end.
         until(lambda: state(page) == "ended by SIGTERM", 20, "the pane did not tell the end")
