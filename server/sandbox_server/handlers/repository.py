@@ -230,7 +230,11 @@ def _copy(place: Location, path: str) -> None:
         os.fdopen(place.open(), "rb") as source,
         os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target,
     ):
-        if os.fstat(source.fileno()).st_size > INDEX_BYTES:
+        theirs = os.fstat(source.fileno())
+        if theirs.st_size > INDEX_BYTES:
             raise Refusal("git_error", f"the repository's index is larger than {INDEX_BYTES} bytes")
         while block := source.read(1 << 20):
             target.write(block)
+        target.flush()
+        # Git reads again what changed in the second in which the index was written, and knows that second from here.
+        os.utime(target.fileno(), ns=(theirs.st_atime_ns, theirs.st_mtime_ns))

@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from sandbox_server.handlers import git as handler
 from sandbox_server.process import kernel
 from tests.server.core.harness import Answer, House, descriptors
 from tests.support.repositories import git, repository
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="no way here: no git")
 Make = Callable[..., House]
@@ -468,3 +470,17 @@ def test_without_git_the_endpoint_says_so(mine: House, repo: Path) -> None:
     mine.machinery.application._services.program_path = ("/nonexistent",)
     answer = status(mine)
     assert (answer.status, answer.code) == (501, "not_implemented")
+
+
+def test_a_change_of_equal_size_in_the_second_of_the_commit_is_seen(mine: House, base: Path) -> None:
+    """The times in Git's index count seconds: what is as old as the index, Git has to read again."""
+    for attempt in range(20):
+        made = repository(base / str(attempt))
+        (made / "f.txt").write_text("two\n")
+        written = (made / ".git" / "index").stat().st_mtime
+        if int(written) == int((made / "f.txt").stat().st_mtime):
+            break
+    else:
+        raise AssertionError("this machine needs more than a second for a commit")
+    eventually(lambda: time.time() > int(written) + 1.1)  # a copy made now looks younger than both
+    assert status(mine, made.name).json["files"] == [{"path": "f.txt", "status": "modified"}]
