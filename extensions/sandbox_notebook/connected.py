@@ -6,6 +6,9 @@ from typing import Any
 
 from sandbox_sdk import Capabilities, Sandbox, SandboxError, ServerClient
 
+from .grammar import Mistake
+from .vocabulary import commands
+
 
 class Connected(Sandbox):
     """All that a `Sandbox` does through its server. What it is comes from discovery, and to end it is to let go."""
@@ -19,7 +22,10 @@ class Connected(Sandbox):
     @classmethod
     def to(cls, name: str, url: str | None, socket: str | None, token: str | None) -> Connected:
         """Connect and ask who is there."""
-        client = ServerClient(url, uds=socket, token=token)
+        try:
+            client = ServerClient(url, uds=socket, token=token)
+        except ValueError as error:
+            raise Mistake(str(error).removeprefix("base_url "), commands()["connect"].example) from None
         try:
             found = client.discover()
             client.forget_discovery()

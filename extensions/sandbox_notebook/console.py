@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
         return _WRONG
     except Exception as error:
-        shown = error if isinstance(error, SandboxMagicError) else explained(error, PROGRAM)
+        shown = error if isinstance(error, SandboxMagicError) else explained(error, PROGRAM, arguments)
         if shown is None:
             raise
         _complain(*shown._render_traceback_())

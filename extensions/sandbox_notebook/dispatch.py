@@ -79,10 +79,14 @@ def _asks_for_help(command: Command, words: list[Word]) -> bool:
 def _unknown(line: str, word: Word, known: dict[str, Command], cell: bool) -> Mistake:
     if word.text in ("--help", "-h"):
         return Mistake("help is a subcommand", "%sandbox help")
-    if word.text.startswith("-") and any(command.option(word.text.partition("=")[0]) for command in known.values()):
-        subcommand = next(c.name for c in known.values() if c.option(word.text.partition("=")[0]))
-        name = "run" if cell else subcommand
-        return Mistake(f'option "{word.text}" comes after a subcommand', f"%{'%' * cell}sandbox {name} {line}")
+    if word.text.startswith("-"):
+        knowing = [command for command in known.values() if command.option(word.text.partition("=")[0])]
+        if knowing:
+            named = next((other for other in words_of(line) if other.text in known), None)
+            name = named.text if named is not None else "run" if cell else knowing[0].name
+            rest = line if named is None else f"{line[: named.start]}{line[named.end :].lstrip()}"
+            hint = f"%{'%' * cell}sandbox {name} {rest.strip()}"
+            return Mistake(f'option "{word.text}" comes after a subcommand', hint)
     cells = [command.name for command in known.values() if command.cell]
     near = (nearest(word.text, cells) if cell else "") or nearest(word.text, known)
     hint = f"did you mean %sandbox {near}?" if near else "%sandbox help"

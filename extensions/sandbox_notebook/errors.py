@@ -7,10 +7,12 @@ IPython's own ``UsageError`` is never raised: it reaches no tool as an error.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .grammar import Mistake
 from .text import printable
+from .vocabulary import commands
 
 if TYPE_CHECKING:
     from sandbox_sdk import SandboxError, ServerAPIError
@@ -35,6 +37,7 @@ _HINTS = {
     "file_exists": "%sandbox ls -l shows what is there",
     "bad_archive": "nothing was unpacked; %sandbox upload brings it in as it is, to be looked at there",
     "payload_too_large": "%sandbox caps {endpoint} tells the limit",
+    "session_not_found": "%sandbox term comes back to one that is open, or opens one",
     "no_space": "%sandbox ls -l shows what lies there; delete something first",
     "too_many_processes": "%sandbox ps shows them, %sandbox kill ends one",
 }
@@ -78,8 +81,19 @@ class Stopped(KeyboardInterrupt):
 Stopped.__name__ = Stopped.__qualname__ = "KeyboardInterrupt"
 
 
-def explained(error: Exception, magic: str = "%sandbox") -> SandboxMagicError | None:
-    """The two lines for an error of ours, the SDK's or the operating system's; None for a fault in our own code."""
+def explained(error: Exception, magic: str = "%sandbox", words: Sequence[str] = ()) -> SandboxMagicError | None:
+    """The two lines for an error of ours, the SDK's or the operating system's; None for a fault in our own code.
+
+    ``words`` are those of the line: where nothing better is known, the help of its subcommand is offered.
+    """
+    shown = _explained(error, magic)
+    if shown is not None and not shown.hint:
+        named = next((word for word in words if word in commands()), None)
+        shown.hint = f"%sandbox help {named}" if named else "%sandbox help"
+    return shown
+
+
+def _explained(error: Exception, magic: str) -> SandboxMagicError | None:
     if isinstance(error, Mistake):
         return SandboxMagicError(error.message, error.hint, line=error.line, column=error.column, magic=magic)
     from sandbox_sdk import SandboxError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from .config import Settings
 from .grammar import Mistake, Parsed
 from .live import LiveText, Sink
 from .progress import Progress
+from .render import Row
 from .results import Shown
 from .session import Entry, Session
 from .widgets.views import Views
@@ -56,7 +57,7 @@ class Invocation:
         """The sandbox that is meant, running."""
         entry = self.named(self.parsed.text("in"))
         if not entry.sandbox.running:
-            raise Mistake(f'sandbox "{entry.name}" has ended', "%sandbox start")
+            raise Mistake(f'sandbox "{entry.name}" has ended', f"%sandbox {entry.again}")
         return entry
 
     def named(self, name: str) -> Entry:
@@ -67,6 +68,13 @@ class Invocation:
         return Progress(
             self.front.out, what, terminal=self.front.terminal, quiet=self.front.quiet or self.settings.ui == "html"
         )
+
+    def clipped(self, rows: Sequence[Row]) -> tuple[Sequence[Row], list[str]]:
+        """As many as a cell shows, and a word about the others."""
+        more = len(rows) - self.settings.max_lines
+        if more <= 0:
+            return rows, []
+        return rows[:-more], [f"and {more:,} more: found = %sandbox {self.parsed.line} takes all of them"]
 
     def live(self, sink: Sink) -> LiveText:
         return LiveText(sink, max_lines=self.settings.max_lines, flush=self.front.terminal)

@@ -68,7 +68,7 @@ class SandboxMagics(Magics):
     @line_cell_magic
     def sandbox(self, line: str, cell: str | None = None) -> object:
         bare = line.startswith(MARK)
-        outcome = self._run(line[len(MARK) :] if bare else line, cell)
+        outcome = self._run(line[len(MARK) :] if bare else line, "" if cell == MARK else cell)
         if outcome.shown is not None and self.ui == "text":
             outcome.shown.rich = False
         if not bare:
@@ -95,7 +95,8 @@ class SandboxMagics(Magics):
                 raise
             raise Stopped(f"{line.split()[0] if line.split() else 'help'} was stopped") from None
         except Exception as error:
-            shown = None if self.tracebacks else explained(error, "%sandbox" if cell is None else "%%sandbox")
+            magic = "%sandbox" if cell is None else "%%sandbox"
+            shown = None if self.tracebacks else explained(error, magic, line.split()[:1])
             if shown is None:
                 raise
             raise shown from error

@@ -39,8 +39,15 @@ def pack(value: Any, *, parquet: bool, pickled: bool) -> bytes:
     except Unfit:
         if not pickled:
             raise
-        facts, data = {"kind": "pickle"}, pickle.dumps(value)
+        facts, data = {"kind": "pickle"}, _pickled(value)
     return json.dumps(facts).encode() + b"\n" + data
+
+
+def _pickled(value: Any) -> bytes:
+    try:
+        return pickle.dumps(value)
+    except Exception as error:  # whatever an object has against it
+        raise Unfit(f"not even as a pickle: {type(error).__name__}: {error}") from None
 
 
 def unpack(packed: bytes, *, pickled: bool) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from .args import quote
 from .grammar import Mistake, nearest
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ class Entry:
     """Process id → what to call it, where the command line says little."""
     context: CodeContext | None = None
     """Where the code of this notebook keeps its variables."""
+    again: str = ""
+    """The subcommand that brings it, or another one, when it has ended."""
+
+    def __post_init__(self) -> None:
+        self.again = self.again or ("start" if self.name == DEFAULT_NAME else f"start --name {quote(self.name)}")
 
     def number(self, process_id: str) -> int:
         return self.numbers.setdefault(process_id, len(self.numbers) + 1)

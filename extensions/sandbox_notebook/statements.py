@@ -2,6 +2,7 @@
 
 IPython shows only a cell's last expression, and a magic cannot see whether its value is used. So calls that stand
 alone are marked in the cell's syntax tree before it runs, and the magic shows what it would otherwise return.
+A body that is empty is marked, too: IPython would raise its ``UsageError``, which no tool takes for an error.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ _CALLS = {"run_line_magic", "run_cell_magic"}
 
 
 class BareMagics(ast.NodeTransformer):
-    """Puts `MARK` before the line of each ``%sandbox`` call whose value nobody takes."""
+    """Puts `MARK` before the line of each ``%sandbox`` call whose value nobody takes, and in place of an empty body."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
         match node.value:
             case ast.Call(
                 func=ast.Attribute(attr=attr),
-                args=[ast.Constant(value="sandbox"), ast.Constant(value=str()) as line, *_],
+                args=[ast.Constant(value="sandbox"), ast.Constant(value=str()) as line, *rest],
             ) if attr in _CALLS:
                 line.value = MARK + str(line.value)
+                match rest:
+                    case [ast.Constant(value="") as body]:
+                        body.value = MARK
         return node

@@ -12,6 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from sandbox_notebook import objects
 from sandbox_sdk import Execution
+from tests.support.waiting import eventually
 
 from .conftest import Run, failure
 
@@ -124,6 +125,23 @@ def test_what_is_no_plain_value_travels_as_a_pickle_only_when_asked_for(started:
     assert started("%%sandbox code --push pair --pickle\npair").text == "(1, 2)"
     assert failure(started("%sandbox code --pull pair"))[0].startswith('"pair" does not come back: it is of type tuple')
     assert started("%sandbox code --pull pair --pickle\npair").error is None
+
+
+def test_what_no_pickle_takes_is_told_in_two_lines_too(started: Run) -> None:
+    started("import threading\nlock = threading.Lock()\n%sandbox code nameless = lambda: 0")
+    for how, name, why in (("push", "lock", "TypeError"), ("pull", "nameless", "PicklingError")):
+        message, hint = failure(started(f"%sandbox code --{how} {name} --pickle"))
+        assert f": not even as a pickle: {why}: " in message
+        assert hint == "make plain values, arrays of numpy or tables of it"
+
+
+def test_what_is_carried_is_never_among_the_refusals(started: Run) -> None:
+    started("value = 1\n%sandbox code --push value")
+    assert started("%sandbox code --pull value").text.startswith("✓ done")
+    failure(started("%sandbox code --pull nosuch"))
+    started("%sandbox download /etc/passwd")  # the last line of the log
+    eventually(lambda: "passwd" in started("%sandbox audit").text)
+    assert [one["endpoint"] for one in started("log = %sandbox audit\nlog").result] == ["files_download_stream"]
 
 
 @pytest.mark.parametrize(

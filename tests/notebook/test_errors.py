@@ -79,11 +79,17 @@ def lines(error: Exception, magic: str = "%sandbox") -> list[str]:
             ['no such file or directory: "x.csv"', "  that was on this side, not in the sandbox"],
         ),
         (Mistake("what", "how"), ["what", "  how"]),
-        (Mistake("what"), ["what"]),
+        (Mistake("what"), ["what", "  %sandbox help"]),
     ],
 )
 def test_a_failure_is_shown_as(error: Exception, shown: list[str]) -> None:
     assert lines(error) == shown
+
+
+def test_where_nothing_better_is_known_the_help_of_the_subcommand_is_offered() -> None:
+    for words, hint in ((["ls", "''"], "%sandbox help ls"), (["nonsense"], "%sandbox help")):
+        found = explained(Mistake("what"), words=words)
+        assert found is not None and found.hint == hint
 
 
 def test_a_caret_stands_under_the_place() -> None:

@@ -112,6 +112,7 @@ def test_an_assignment_shows_nothing_and_gets_the_value(shell: InteractiveShell,
             "%%sandbox rum --lang bash\nls",
             ['"rum" is no subcommand: %%sandbox rum --lang bash', " " * 34 + "^ did you mean %sandbox run?"],
         ),
+        ("%%sandbox run", ["the cell has no body", "  %%sandbox run --lang python, and the program below it"]),
         ("%sandbox use nosuch", ['no sandbox is called "nosuch"', "  %sandbox start"]),
     ],
 )

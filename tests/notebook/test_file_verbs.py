@@ -86,6 +86,19 @@ def test_files_are_found_by_name_however_deep(filled: Run) -> None:
     ]
 
 
+def test_what_is_found_comes_in_order_and_no_more_of_it_than_a_cell_shows(started: Run) -> None:
+    started("%sandbox config max_lines 3")
+    started("%%sandbox run\nfor name in 'hbdfaceg':\n    open(name, 'w').write('1\\n2\\n')")
+    assert started("%sandbox find '?'").text.splitlines() == [
+        *"abc",
+        "and 5 more: found = %sandbox find '?' takes all of them",
+        "8 files",
+    ]
+    assert started("%sandbox ls").text.splitlines()[-2] == "and 5 more: found = %sandbox ls takes all of them"
+    assert [line.split()[0] for line in started("%sandbox grep -E [12]").text.splitlines()[:3]] == ["a:1", "a:2", "b:1"]
+    assert len(started("found = %sandbox ls\nfound").result) == 8
+
+
 def test_lines_are_found_with_their_place_and_the_hit_is_marked(filled: Run) -> None:
     done = filled("%sandbox grep -i error")
     assert done.text.splitlines() == ["d/a.txt:2  two Error", "1 line in 1 file", "left out: 1 no text"]

@@ -96,6 +96,7 @@ def test_braces_and_dollars_reach_the_command_as_written() -> None:
         ("start # mine", '"#" begins no comment here', "put it on a line of its own, or into quotes"),
         ("run --out x # the body", '"#" begins no comment here', "put it on a line of its own, or into quotes"),
         ("--policy x", 'option "--policy" comes after a subcommand', "%sandbox start --policy x"),
+        ("--in x ls -l 'a b'", 'option "--in" comes after a subcommand', "%sandbox ls --in x -l 'a b'"),
     ],
 )
 def test_a_mistake_says_what_and_what_to_type(line: str, message: str, hint: str) -> None:

@@ -166,6 +166,8 @@ def test_the_token_comes_from_the_environment_and_is_shown_nowhere(
         ("http://x --uds y", "give a URL, or a socket by --uds"),
         ("localhost:1", '"localhost:1" is no URL of a server'),
         ("http://me:secret@x", "a URL with a password in it is kept in the notebook"),
+        ("ftp://x", '"ftp://x" must be http:// or https:// and a host'),
+        ("http://x:port", '"http://x:port" has a malformed host or port'),
         ("http://127.0.0.1:1", "no server answers at http://127.0.0.1:1"),
         ("--uds /nosuch", "no server answers at unix:/nosuch"),
     ],

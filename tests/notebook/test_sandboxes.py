@@ -111,8 +111,11 @@ def test_a_sandbox_that_has_ended_says_so(started: Run, shell: InteractiveShell)
     started("sb = %sandbox use local")
     shell.user_ns["sb"]._local.stop()
     assert failure(started("%sandbox ls")) == ('sandbox "local" has ended', "%sandbox start")
-    assert started("%sandbox info").text.startswith('sandbox "local"')
+    assert started("%sandbox info").text.splitlines()[0] == 'sandbox "local" has ended'
     assert "ended" in started("%sandbox list").text
+    started("sb = %sandbox start --name other")
+    shell.user_ns["sb"]._local.stop()
+    assert failure(started("%sandbox ls"))[1] == "%sandbox start --name other"
     assert started("%sandbox start").text.startswith('✓ sandbox "local" is ready')
 
 
@@ -362,6 +365,8 @@ def test_variables_become_files(started: Run, shell: InteractiveShell) -> None:
         line + " python3 -c \"print(open('t.txt').read(), open('d.bin','rb').read(), open('j.json').read())\""
     )
     assert done.stdout == "é\n b'\\x00\\xff' {\"a\": [1]}\n"
+    assert failure(started("%sandbox run --file early=text --stdin cat"))[0] == "--stdin goes with --bg and a command"
+    assert "early" not in started("%sandbox ls").text
     assert failure(started("%sandbox run --file x=nosuch ls"))[0] == 'there is no variable "nosuch" to write to "x"'
     assert failure(started("%sandbox run --file x=number ls"))[0] == (
         '"number" is of type int, and "x" takes text or bytes'

@@ -42,8 +42,6 @@ _HAS_PARQUET = 'raise tools["Unfit"](str(tools["has_parquet"]()))'
 
 def push(sandbox: Sandbox, context: CodeContext, name: str, value: Any, *, pickled: bool) -> None:
     """Set a variable there to the value."""
-    from sandbox_sdk import SandboxError
-
     try:
         parquet = type(value).__module__.startswith(("pandas", "pyarrow")) and _both_have_parquet(context)
         data = objects.pack(value, parquet=parquet, pickled=pickled)
@@ -54,16 +52,13 @@ def push(sandbox: Sandbox, context: CodeContext, name: str, value: Any, *, pickl
     try:
         wrong = _do(context, _TAKE.format(path=path, name=name, pickled=pickled))
     finally:
-        with suppress(SandboxError):  # it is gone already when all went well
-            sandbox.files.delete(path)
+        _clear(sandbox, path)
     if wrong:
         raise _stays(name, wrong, "go along")
 
 
 def pull(sandbox: Sandbox, context: CodeContext, name: str, *, pickled: bool) -> Any:
     """The value of a variable there."""
-    from sandbox_sdk import SandboxError
-
     path = _place(sandbox)
     work = _GIVE.format(path=path, name=name, parquet=objects.has_parquet(), pickled=pickled)
     try:
@@ -71,8 +66,7 @@ def pull(sandbox: Sandbox, context: CodeContext, name: str, *, pickled: bool) ->
             raise _stays(name, wrong, "come back")
         data = sandbox.files.read(path)
     finally:
-        with suppress(SandboxError):  # there may be none
-            sandbox.files.delete(path)
+        _clear(sandbox, path)
     try:
         return objects.unpack(data, pickled=pickled)
     except objects.Unfit as error:
@@ -83,6 +77,17 @@ def pull(sandbox: Sandbox, context: CodeContext, name: str, *, pickled: bool) ->
 
 def _place(sandbox: Sandbox) -> str:
     return posixpath.join(sandbox.root, f".carried-{secrets.token_hex(8)}")
+
+
+def _clear(sandbox: Sandbox, path: str) -> None:
+    """Mostly nothing is left; to remove it all the same would stand among the refusals."""
+    from sandbox_sdk import EndpointNotAvailableError, PolicyDeniedError, SandboxError
+
+    with suppress(SandboxError):
+        with suppress(PolicyDeniedError, EndpointNotAvailableError):  # who may not look, tries
+            if not sandbox.files.exists(path):
+                return
+        sandbox.files.delete(path)
 
 
 def _both_have_parquet(context: CodeContext) -> bool:
@@ -103,6 +108,8 @@ def _stays(name: str, why: str, how: str) -> Mistake:
     hint = "--pickle moves any object, if you trust the sandbox with this kernel"
     if "no such variable" in why:
         hint = "%sandbox code dir() shows what there is"
+    elif "not even as a pickle" in why:
+        hint = "make plain values, arrays of numpy or tables of it"
     elif "missing" in why:
         hint = "install it on that side, or make plain values of it"
     elif "pyarrow" in why:

@@ -19,7 +19,7 @@ def connect(call: Invocation) -> Outcome:
     url, socket = call.parsed.text("url"), call.parsed.text("uds")
     if bool(url) == bool(socket):
         raise Mistake("give a URL, or a socket by --uds", call.parsed.command.example)
-    if url and not url.startswith(("http://", "https://")):
+    if url and "://" not in url:
         raise Mistake(f'"{url}" is no URL of a server', f"%sandbox connect http://{url}")
     if "@" in url.partition("://")[2].partition("/")[0]:
         raise Mistake("a URL with a password in it is kept in the notebook", "put the token into the environment")
@@ -37,6 +37,6 @@ def connect(call: Invocation) -> Outcome:
         raise Mistake(error.message, "check the address, and whether the server runs") from error
     if known is not None:
         known.sandbox.kill()
-    call.session.add(Entry(name, sandbox))
+    call.session.add(Entry(name, sandbox, again=call.parsed.line))
     facts = [("identity", sandbox.identity), ("policy", sandbox.policy), ("isolation", sandbox.isolation)]
     return Outcome(sandbox, Notice(f'"{name}" is {sandbox.server.address}', *facts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..args import quote
 from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
 from ..render import Cell, Row, Table, Tone
@@ -51,12 +52,12 @@ def _explained(path: str, facts: Any) -> tuple[str, str]:
     found = facts.get("count") if isinstance(facts, dict) else None
     lines = facts.get("lines") if isinstance(facts, dict) else None
     if found == 0:
-        return f'the old text is not in "{path}"', f"%sandbox cat {path} shows it; copy it exactly"
+        return f'the old text is not in "{path}"', f"%sandbox cat {quote(path)} shows it; copy it exactly"
     if isinstance(found, int):
         where = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) if isinstance(lines, list) else ""
         places = f"{count(found, 'place')}{f', in lines {where}' if where else ''}"
         return f'the old text stands in "{path}" in {places}', "--all replaces all of them; more text tells one"
-    return f'the lines are not in "{path}"', f"%sandbox cat {path} shows it"
+    return f'the lines are not in "{path}"', f"%sandbox cat {quote(path)} shows it"
 
 
 class Diff(Shown):

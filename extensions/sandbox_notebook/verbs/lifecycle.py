@@ -124,7 +124,8 @@ def info(call: Invocation) -> Outcome:
             ("directory", facts["directory"]),
         ]
         details += [("not possible here", reason) for reason in facts["isolation_refused"]]
-    return Outcome(entry.sandbox, _described(entry, f'sandbox "{entry.name}"', *details))
+    ended = "" if entry.sandbox.running else " has ended"
+    return Outcome(entry.sandbox, _described(entry, f'sandbox "{entry.name}"{ended}', *details))
 
 
 def _facts(sandbox: Sandbox) -> list[tuple[str, str]]:

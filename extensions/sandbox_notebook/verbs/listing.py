@@ -28,7 +28,8 @@ def ls(call: Invocation) -> Outcome:
         shown: Row = [named(entry, name), size(entry.size) if entry.kind == "file" else ""]
         rows.append([_mode(entry), *shown, moment(entry.modified)] if call.parsed.flag("long") else shown)
     headers = ("mode", "name", "size", "modified") if call.parsed.flag("long") else ("name", "size")
-    table = Table(rows, headers, frozenset({headers.index("size")}), notes=[total(entries)])
+    clipped, notes = call.clipped(rows)
+    table = Table(clipped, headers, frozenset({headers.index("size")}), notes=[*notes, total(entries)])
     listing = Rows(entries, table)
     return Outcome(listing, listing)
 

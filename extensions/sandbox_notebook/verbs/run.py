@@ -46,11 +46,11 @@ def run(call: Invocation) -> Outcome:
     variable = call.parsed.text("out")
     if variable and not variable.isidentifier():
         raise Mistake(f'"{variable}" is no name for a variable', "%sandbox run --out result …")
+    if call.parsed.flag("stdin") and not (call.parsed.flag("bg") and call.parsed.rest):
+        raise Mistake("--stdin goes with --bg and a command", "%sandbox run --bg --stdin python3 -i")
     entry = call.entry()
     for name, content in files.items():
         entry.sandbox.files.write(posixpath.join(work.cwd or "", name), content)
-    if call.parsed.flag("stdin") and not (call.parsed.flag("bg") and call.parsed.rest):
-        raise Mistake("--stdin goes with --bg and a command", "%sandbox run --bg --stdin python3 -i")
     if call.parsed.flag("bg"):
         return _background(call, entry, work, variable)
     result = _foreground(call, entry, work)

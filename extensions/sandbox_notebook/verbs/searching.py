@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ..invocation import Invocation, Outcome
@@ -26,8 +27,9 @@ def find(call: Invocation) -> Outcome:
     found = entry.sandbox.files.search(
         parsed.text("path", "."), parsed.text("name"), max_depth=parsed.count("depth", DEEPEST), max_results=most
     )
-    rows: list[Row] = [[entry.relative(hit.path)] for hit in found]
-    shown = Rows(found, Table(rows, notes=_notes(found, most, count(len(found), "file"))))
+    found.sort(key=attrgetter("path"))
+    rows, notes = call.clipped([[entry.relative(hit.path)] for hit in found])
+    shown = Rows(found, Table(rows, notes=[*notes, *_notes(found, most, count(len(found), "file"))]))
     return Outcome(shown, shown)
 
 
@@ -42,11 +44,12 @@ def grep(call: Invocation) -> Outcome:
         path, name, contents=text, regex=parsed.flag("regex"), ignore_case=parsed.flag("ignore_case"),
         context=context, max_depth=depth, max_results=most,
     )  # fmt: skip
+    found.sort(key=attrgetter("path"))  # and the lines of a file in their order
     length = 0 if parsed.flag("regex") else len(text)
-    rows = [row for hit in found for row in _rows(entry, hit, length, bool(context))]
+    rows, notes = call.clipped([row for hit in found for row in _rows(entry, hit, length, bool(context))])
     files = len({hit.path for hit in found})
     total = f"{count(len(found), 'line')} in {count(files, 'file')}"
-    shown = Rows(found, Table(rows, notes=_notes(found, most, total)))
+    shown = Rows(found, Table(rows, notes=[*notes, *_notes(found, most, total)]))
     return Outcome(shown, shown)
 
 
