@@ -11,8 +11,11 @@ from typing import Any
 
 import anywidget
 
+from sandbox_sdk import SandboxError
+
 from ..config import ui_of
 from ..render import Table, as_html, as_text
+from .messages import worded
 from .page import detached
 
 log = logging.getLogger("sandbox_notebook")
@@ -61,7 +64,7 @@ class Widget(anywidget.AnyWidget):
                 self.context.copy().run(handler, content, buffers)
         except Exception as error:  # nobody is there to catch it; the page shows it
             log.debug("a message of kind %s failed", kind, exc_info=True)
-            self.context.copy().run(self.tell, "failed", message=_worded(error))
+            self.context.copy().run(self.tell, "failed", message=_told(error))
 
     def __repr__(self) -> str:
         return self.still()[1]
@@ -75,7 +78,5 @@ class Widget(anywidget.AnyWidget):
         return {**(data or {}), **static}, metadata
 
 
-def _worded(error: Exception) -> str:
-    from sandbox_sdk import SandboxError
-
-    return error.message if isinstance(error, SandboxError) else f"{type(error).__name__}: {error}"
+def _told(error: Exception) -> str:
+    return worded(error) if isinstance(error, SandboxError) else f"{type(error).__name__}: {error}"

@@ -18,7 +18,7 @@ from sandbox_sdk import ConflictError, NotFoundError, SandboxError
 from ..render import Cell, Row, Table
 from ..text import count, size
 from .base import STATIC, Handler, Message, Widget
-from .messages import carried, known, known_name, relative
+from .messages import carried, known, known_name, relative, worded
 from .outgoing import Outgoing, archive_name
 from .page import start_thread
 from .preview import preview
@@ -116,7 +116,7 @@ class FileBrowser(Widget):
             try:
                 answer = question(message)
             except SandboxError as error:
-                self.tell("answer", ask=number, error=carried(error.message), hint=error.hint)
+                self.tell("answer", ask=number, error=carried(worded(error)), hint=error.hint)
                 return
             facts, buffers = answer if isinstance(answer, tuple) else (answer, ())
             self.tell("answer", ask=number, buffers=buffers, **facts)
@@ -206,7 +206,7 @@ class FileBrowser(Widget):
             try:
                 self._sandbox.files.delete(self._entry(path))
             except SandboxError as error:
-                failed.append([path, carried(error.message)])
+                failed.append([path, carried(worded(error))])
         return {"failed": failed}
 
     def _free(self, path: str) -> str:

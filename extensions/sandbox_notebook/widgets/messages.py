@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox_sdk import SandboxError
+from sandbox_sdk import SandboxConnectionError, SandboxError
 
 # Bytes of names that are not UTF-8: halves of characters in Python, which no message can carry, and other ones there.
 _CARRIED = {0xDC80 + number: 0x10FF80 + number for number in range(128)}
@@ -30,6 +30,13 @@ def relative(path: object) -> str:
 def carried(text: str) -> str:
     """A name, or a text with names in it, so that a message can carry it; `relative` takes it back."""
     return text.translate(_CARRIED)
+
+
+def worded(error: SandboxError, alive: bool = True) -> str:
+    """What has failed. Where the sandbox is, which errors of a connection tell, is no business of the page."""
+    if not isinstance(error, SandboxConnectionError):
+        return error.message
+    return "the connection to the sandbox broke" if alive and not error.gone else "the sandbox is gone"
 
 
 def known_name(message: Mapping[str, Any]) -> str:

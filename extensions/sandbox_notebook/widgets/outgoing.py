@@ -18,6 +18,7 @@ from sandbox_sdk import SandboxError
 
 from ..args import quote
 from ..text import size
+from .messages import worded
 
 if TYPE_CHECKING:
     from sandbox_sdk import Sandbox
@@ -77,7 +78,7 @@ class Outgoing:
                 f"%sandbox download {quote(paths[0])} brings it"
             )
         except SandboxError as error:
-            self.error = error.message
+            self.error = worded(error)
         except (OSError, _Cancelled):
             self.error = "cancelled" if self.cancelled else "it cannot be kept on the notebook's side"
         self.state = "failed" if self.error else "ready"

@@ -24,6 +24,7 @@ from ..audit_log import AuditTail, Line, local_of, what, when
 from ..render import Cell, Table, pairs
 from ..text import signal_name, size
 from .base import STATIC, Message, Widget
+from .messages import worded
 
 if TYPE_CHECKING:
     from sandbox_sdk import ProcessInfo, Sandbox, SystemMetrics
@@ -94,7 +95,7 @@ class SandboxPanel(Widget):
             self.tell("refused", tab=tab, message=error.message)
         except SandboxError as error:  # the page asks again
             gone = isinstance(error, SandboxConnectionError) and error.gone
-            self.tell("ended" if gone or not self._sandbox.running else "failed", message=error.message)
+            self.tell("ended" if gone or not self._sandbox.running else "failed", message=worded(error))
 
     def _tick_overview(self) -> None:
         if not self._sandbox.running:

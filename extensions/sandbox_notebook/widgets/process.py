@@ -14,6 +14,7 @@ from traitlets import Bool, Int, Unicode
 from ..config import ui_of
 from ..render import Cell, Table, pairs
 from .base import STATIC, Message, Widget
+from .messages import worded
 from .page import start_thread
 from .snapshot import as_seen, snapshot, state_of
 from .transcript import Transcript
@@ -95,8 +96,9 @@ class ProcessPane(Widget):
         return super()._repr_mimebundle_(**options)
 
     def _follow(self) -> None:
-        from sandbox_sdk import SandboxError
+        from sandbox_sdk import SandboxConnectionError, SandboxError
 
+        gone = False
         try:
             with self.process.follow() as events:
                 for event in events:
@@ -108,16 +110,18 @@ class ProcessPane(Widget):
             self.process.refresh()
         except SandboxError as error:
             with self._mutex:
-                self._transcript.note(error.message)
+                self._transcript.note(worded(error))
+            gone = isinstance(error, SandboxConnectionError) and error.gone
         with self._mutex:
             self._transcript.end()
-            self._finish()
+            self._finish(gone)
         self._end.set()
 
-    def _finish(self) -> None:
+    def _finish(self, gone: bool) -> None:
         info = self.process.info
         if info.running:
-            self.state = "lost: the output broke off, and whether it goes on is not known"
+            what = "the sandbox is gone" if gone else "the output broke off, and whether it goes on is not known"
+            self.state = f"lost: {what}"
         elif info.signal and self._stopping:
             self.state = "stopped"
         else:
@@ -166,7 +170,7 @@ class ProcessPane(Widget):
             if not self._end.wait(_GRACE):
                 self.process.kill()
         except SandboxError as error:
-            self.tell("failed", message=error.message)
+            self.tell("failed", message=worded(error))
 
     def _kill(self, _: Message, __: Sequence[memoryview]) -> None:
         self.tell("heard")

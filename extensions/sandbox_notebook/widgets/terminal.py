@@ -19,6 +19,7 @@ from traitlets import Bool, Unicode
 from ..render import Cell, Table, pairs
 from ..text import signal_name
 from .base import STATIC, Message, Widget
+from .messages import worded
 from .page import start_thread
 from .sgr import spans, without_moves
 from .snapshot import snapshot
@@ -106,7 +107,7 @@ class TerminalPane(Widget):
                 with self._mutex:
                     self._show("".join(pieces).encode("utf-8", "replace"))
         except SandboxError as error:
-            failure = error.message
+            failure = worded(error, alive=self._sandbox.running)
         typed.put(None)
         with self._mutex:
             if terminal is self.terminal:

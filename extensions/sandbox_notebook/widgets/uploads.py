@@ -11,7 +11,7 @@ from sandbox_sdk import ConflictError, SandboxError
 
 from ..text import size
 from .base import Handler, Message
-from .messages import known, relative
+from .messages import known, relative, worded
 
 if TYPE_CHECKING:
     from sandbox_sdk import Capabilities, Receipt, Sandbox, Upload
@@ -113,7 +113,7 @@ class Uploads:
 
     def _refuse(self, id: str, error: SandboxError) -> None:
         exists = isinstance(error, ConflictError) and error.code == "file_exists"
-        self._tell("refused", id=id, message=error.message, hint=error.hint, exists=exists)
+        self._tell("refused", id=id, message=worded(error), hint=error.hint, exists=exists)
 
 
 def upload_rules(found: Capabilities) -> dict[str, Any]:
