@@ -62,6 +62,8 @@ class SandboxMatcher:
                 return commands()
             case "setting":
                 return SETTINGS
+            case "variable":
+                return self._magics.variables()
             case "local":
                 return local_paths(typed)
             case "endpoint":

@@ -12,7 +12,7 @@ from typing import Literal
 
 from .args import UnclosedQuote, Word, quote, split
 
-Offers = Literal["", "sandbox", "local", "remote", "endpoint", "process", "command", "setting"]
+Offers = Literal["", "sandbox", "local", "remote", "endpoint", "process", "command", "setting", "variable"]
 """What completion offers for a value."""
 
 
@@ -47,6 +47,7 @@ class Argument:
     many: bool = False
     offers: Offers = ""
     choices: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
 
     @property
     def usage(self) -> str:

@@ -61,6 +61,11 @@ class SandboxMagics(Magics):
     def namespace(self) -> dict[str, object]:
         return self.shell.user_ns if self.shell is not None else {}
 
+    def variables(self) -> list[str]:
+        """The names that people have given."""
+        hidden = getattr(self.shell, "user_ns_hidden", {})
+        return [name for name in self.namespace if not name.startswith("_") and name not in hidden]
+
     def settings(self) -> Settings:
         return Settings(**{name: getattr(self, name) for name in SETTINGS})
 

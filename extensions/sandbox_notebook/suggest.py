@@ -55,7 +55,8 @@ def suggest(line: str, source: Source, *, cell: bool = False) -> Suggestions:
     if command.verbatim or place >= len(command.arguments):
         return Suggestions(fragment)
     argument = command.arguments[place]
-    return _matching(fragment, current.text, [*argument.choices, *source(argument.offers, current.text, sandbox)])
+    offered = [*argument.choices, *argument.suggestions, *source(argument.offers, current.text, sandbox)]
+    return _matching(fragment, current.text, offered)
 
 
 def _words(line: str) -> tuple[list[Word], Word]:

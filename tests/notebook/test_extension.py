@@ -205,6 +205,7 @@ def complete(shell: InteractiveShell, text: str) -> list[str]:
         ("%sandbox upload 'my f", ["%sandbox upload 'my file.txt'"]),
         ("%sandbox upload no", ["%sandbox upload notes/"]),
         ("%sandbox config max", ["%sandbox config max_lines"]),
+        ("%%sandbox code --push wi", ["%%sandbox code --push wide_table"]),
         ("%sandbox help down", ["%sandbox help download"]),
     ],
 )
@@ -219,6 +220,7 @@ def test_tab_completes(
     (here / "my file.txt").touch()
     (here / "notes").mkdir()
     monkeypatch.chdir(here)
+    shell.user_ns["wide_table"] = shell.user_ns["_wide"] = None
     assert complete(shell, typed) == completed
 
 

@@ -18,6 +18,7 @@ WORLD: dict[Offers, list[str]] = {
     "process": ["1", "2"],
     "command": list(commands()),
     "setting": ["tracebacks", "ui"],
+    "variable": ["df", "x2"],
 }
 
 
@@ -57,13 +58,17 @@ def source(offers: Offers, typed: str, sandbox: str) -> Iterable[str]:
         ("use ", "", ["local", "second"]),
         ("help ru", "ru", ["run"]),
         ("policy ", "", ["show", "lint", "diff"]),
-        ("policy lint d", "d", ["data.csv"]),
+        ("policy lint d", "d", ["default", "data.csv"]),
+        ("policy diff workspace tr", "tr", ["transfer-only"]),
         ("find ", "", ["in/", "out/"]),
         ("grep text o", "o", ["out/"]),
         ("cat in/x o", "o", ["out/"]),
         ("stdin ", "", ["1", "2"]),
         ("code --pu", "--pu", ["--push", "--pull"]),
+        ("code --push d", "d", ["df"]),
+        ("code --push df,x", "x", ["x2"]),
         ("config t", "t", ["tracebacks"]),
+        ("config ui te", "te", ["text"]),
         ("nosuch ", "", []),
     ],
 )

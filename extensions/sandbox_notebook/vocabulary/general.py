@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..config import UI
 from ..grammar import Argument, Command
 
 
@@ -11,7 +12,7 @@ def general() -> tuple[Command, ...]:
             "config", "see or change settings", "%sandbox config tracebacks true", (),
             (
                 Argument("setting", "which one", True, offers="setting"),
-                Argument("value", "its new value", True),
+                Argument("value", "its new value", True, suggestions=(*UI, "true", "false")),
             ),
             details="The same as %config SandboxMagics.SETTING = VALUE.",
         ),

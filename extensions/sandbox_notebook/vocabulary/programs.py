@@ -35,7 +35,8 @@ def programs() -> tuple[Command, ...]:
         Command(
             "code", "run Python that keeps its variables", "%sandbox code --pull result",
             (
-                Option("--push", "take this variable along first; several by comma", "NAME", many=True),
+                Option("--push", "take this variable along first; several by comma", "NAME", many=True,
+                       offers="variable"),
                 Option("--pull", "bring this variable back afterwards; several by comma", "NAME", many=True),
                 Option("--new", "begin anew, with no variables"),
                 Option("--timeout", "interrupt it after so many seconds", "S", kind="number"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..grammar import Argument, Command, Option
 from .parts import IN, OP
+from .sandboxes import PRESETS
 
 ACTIONS = ("show", "lint", "diff")
 
@@ -32,7 +33,7 @@ def rules() -> tuple[Command, ...]:
             (IN,),
             (
                 Argument("action", "show what is in force, lint files, or diff two", True, choices=ACTIONS),
-                Argument("policy", "a policy file or a preset", True, many=True, offers="local"),
+                Argument("policy", "a policy file or a preset", True, True, offers="local", suggestions=PRESETS),
             ),
             details="show asks the sandbox; lint and diff read files of this side, with the server of this Python.",
         ),
