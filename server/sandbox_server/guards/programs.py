@@ -36,7 +36,8 @@ class Program(NamedTuple):
     @property
     def forbidden(self) -> bool:
         """Whether it lies where only the kernel's own files are."""
-        ways = (*self.places, *map(_canonical, self.places), self.file)
+        real = os.path.dirname(self.file)  # what lies there too, is where it says
+        ways = {*self.places, *(_canonical(place) for place in self.places if os.path.dirname(place) != real), self.file}
         return any((way + "/").startswith(_FORBIDDEN) for way in ways)
 
 
@@ -67,7 +68,7 @@ class SearchPath:
     def _find(self, name: str) -> str:
         for directory in self.directories:
             path = f"{directory}/{name}"
-            if stat.S_ISREG(_mode(path)) and os.access(path, os.X_OK):
+            if os.access(path, os.X_OK) and stat.S_ISREG(_mode(path)):
                 return path
         return ""
 
