@@ -37,8 +37,8 @@ class Program(NamedTuple):
     def forbidden(self) -> bool:
         """Whether it lies where only the kernel's own files are."""
         real = os.path.dirname(self.file)  # what lies there too, is where it says
-        ways = {*self.places, *(_canonical(place) for place in self.places if os.path.dirname(place) != real), self.file}
-        return any((way + "/").startswith(_FORBIDDEN) for way in ways)
+        elsewhere = [_canonical(place) for place in self.places if os.path.dirname(place) != real]
+        return any((way + "/").startswith(_FORBIDDEN) for way in (*self.places, *elsewhere, self.file))
 
 
 class SearchPath:
