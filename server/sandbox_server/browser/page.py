@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..guards.urls import UrlGuard
 from ..messages import Refusal, quoted
+from .values import EVALUATION, content, too_large
 from .wording import Moment
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _MOST_SECONDS = 300.0  # whatever a caller says
 _SLACK = 5.0
 _LOCAL = ("data:", "blob:", "about:")  # nothing of these leaves the browser
 _PDF_PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
-_MOST_LEVELS = 100
 
 
 class Page:
@@ -86,12 +86,13 @@ class Page:
                 raise
         if self._refused is not None:
             raise self._refused
-        return {"url": self._tab.url, "title": await self._tab.title(), "status": answer.status if answer else 0}
+        return {"url": self._tab.url, "title": await self._title(), "status": answer.status if answer else 0}
 
-    async def content(self, kind: str) -> dict[str, str]:
-        script = "() => document.body ? document.body.innerText : ''"
-        text = await self._tab.content() if kind == "html" else str(await self._bounded(self._tab.evaluate(script), 30))
-        return {"content": text, "url": self._tab.url, "title": await self._tab.title()}
+    async def content(self, kind: str, most: int) -> dict[str, str]:
+        text = await self._bounded(self._apart(content(kind, most)), 30)
+        if not isinstance(text, str):
+            raise too_large("the page", most)
+        return {"content": text, "url": self._tab.url, "title": await self._title()}
 
     async def screenshot(self, selector: str | None, *, full_page: bool, kind: Literal["png", "jpeg"]) -> bytes:
         if selector is None:
@@ -111,11 +112,11 @@ class Page:
         typing = target.press_sequentially(text, delay=delay, timeout=_milliseconds(5 + len(text) * delay / 1000))
         await self._bounded(typing, math.inf)
 
-    async def evaluate(self, script: str, seconds: float) -> Any:
-        """The value of an expression or function, as plain JSON."""
+    async def evaluate(self, script: str, seconds: float, most: int) -> Any:
+        """The value of an expression or function, as the driver tells it."""
         api = import_module("playwright.async_api")
         try:
-            return plain(await self._bounded(self._tab.evaluate(script), seconds))
+            answer = await self._bounded(self._tab.evaluate(EVALUATION, [script, most]), seconds)
         except api.TimeoutError:
             raise
         except api.Error as error:
@@ -123,10 +124,31 @@ class Page:
                 raise
             said = error.message.removeprefix("Page.evaluate: ").partition("\n")[0]
             raise Refusal("script_failed", f"the script failed in the page: {quoted(said)}") from None
+        if not isinstance(answer, dict):
+            message = "the script's value cannot be read; the page has changed what scripts rely on"
+            raise Refusal("script_failed", message)
+        if "value" not in answer:
+            raise too_large("the script's value", most)
+        return answer["value"]
 
     async def pdf(self, format: str, *, landscape: bool) -> tuple[bytes, int]:
         data = await self._tab.pdf(format=format, landscape=landscape)
         return data, len(_PDF_PAGE.findall(data))
+
+    async def _apart(self, expression: str) -> Any:
+        """The value of an expression in a world of its own: there the page has changed nothing but the document."""
+        session = await self._context.new_cdp_session(self._tab)
+        try:
+            tree = await session.send("Page.getFrameTree")
+            world = await session.send("Page.createIsolatedWorld", {"frameId": tree["frameTree"]["frame"]["id"]})
+            asked = {"expression": expression, "contextId": world["executionContextId"], "returnByValue": True}
+            told = await session.send("Runtime.evaluate", asked)
+        finally:
+            self._later(session.detach())
+        return told["result"].get("value")
+
+    async def _title(self) -> str:
+        return (await self._tab.title())[:_MOST_TEXT]
 
     def take_logs(self) -> list[dict[str, str]]:
         logs, self._logs = self._logs, []
@@ -228,23 +250,3 @@ def _is_gone(error: Exception) -> bool:
 def _milliseconds(seconds: float) -> float:
     """Never 0, which would mean without end."""
     return min(max(seconds, 0.001), _MOST_SECONDS) * 1000
-
-
-def plain(value: Any, levels: int = _MOST_LEVELS) -> Any:
-    """What JSON can hold: no endless structures, no numbers that are none; anything else as text."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return _readable_text(value) if isinstance(value, str) else value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if levels == 0:
-        raise Refusal("script_failed", f"the script's value has more than {_MOST_LEVELS} levels, or holds itself")
-    if isinstance(value, (list, tuple)):
-        return [plain(item, levels - 1) for item in value]
-    if isinstance(value, dict):
-        return {_readable_text(str(key)): plain(item, levels - 1) for key, item in value.items()}
-    return str(value)
-
-
-def _readable_text(text: str) -> str:
-    """Halves of characters, which JavaScript lets stand alone, become question marks."""
-    return text.encode("utf-8", "replace").decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .model import Endpoint, Field
 
 _USE = ("browser:use",)
+_ANSWER = {"max_output_bytes": 16 << 20}
 
 
 def endpoints() -> tuple[Endpoint, ...]:
@@ -22,9 +23,9 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("selector", "text", "body", "Of one element, instead of the page.", ""),
                      Field("full_page", "bool", "body", "Also what one would have to scroll to.", True),
                      Field("format", "text", "body", "png or jpeg.", "png"),
-                 )),
+                 ), _ANSWER),
         Endpoint("browser_content", "GET", "/browser/content", "browser", "The page as HTML or text.", _USE,
-                 (Field("type", "text", "query", "html or text.", "html"),)),
+                 (Field("type", "text", "query", "html or text.", "html"),), _ANSWER),
         Endpoint("browser_click", "POST", "/browser/click", "browser", "Clicks an element.", _USE,
                  (
                      Field("selector", "text", "body", "CSS selector."),
@@ -42,11 +43,11 @@ def endpoints() -> tuple[Endpoint, ...]:
                  (
                      Field("script", "text", "body", "JavaScript: an expression or a function."),
                      Field("timeout", "number", "body", "Milliseconds; a page that is busy then is given up.", 10_000),
-                 ), executes_code=True),
+                 ), _ANSWER, executes_code=True),
         Endpoint("browser_pdf", "POST", "/browser/pdf", "browser", "The page as PDF.", _USE,
                  (
                      Field("format", "text", "body", "Paper: A0 to A6, Letter, Legal, Tabloid or Ledger.", "A4"),
                      Field("landscape", "bool", "body", "Wide instead of high.", False),
-                 )),
+                 ), _ANSWER),
         Endpoint("browser_console", "GET", "/browser/console", "browser", "Console messages.", _USE),
     )  # fmt: skip

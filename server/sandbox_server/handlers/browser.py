@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
+from ..browser.values import plain, too_large
 from ..browser.wording import PAPERS, Moment, image_size
 from ..call import Call
 from ..messages import Refusal, Response, json_response, quoted
@@ -30,12 +31,12 @@ def browser_screenshot(call: Call, *, selector: str, full_page: bool, format: st
     kind: Literal["png", "jpeg"] = "jpeg" if format == "jpeg" else "png"
     image = _use(call, lambda page: page.screenshot(selector or None, full_page=full_page, kind=kind))
     width, height = image_size(image)
-    return json_response({"image_base64": base64.b64encode(image).decode(), "width": width, "height": height})
+    return _answer(call, {"image_base64": base64.b64encode(image).decode(), "width": width, "height": height})
 
 
 def browser_content(call: Call, *, type: str) -> Response:
     kind = "text" if type == "text" else "html"
-    return json_response(_use(call, lambda page: page.content(kind)))
+    return _answer(call, _use(call, lambda page: page.content(kind, _most(call))))
 
 
 def browser_click(call: Call, *, selector: str, timeout: float) -> Response:
@@ -52,8 +53,8 @@ def browser_type(call: Call, *, selector: str, text: str | None, delay: float, c
 
 
 def browser_evaluate(call: Call, *, script: str, timeout: float) -> Response:
-    result = _use(call, lambda page: page.evaluate(script, timeout / 1000))
-    return json_response({"result": result})
+    value = _use(call, lambda page: page.evaluate(script, timeout / 1000, _most(call)))
+    return _answer(call, {"result": plain(value, _most(call))})
 
 
 def browser_pdf(call: Call, *, format: str, landscape: bool) -> Response:
@@ -62,12 +63,26 @@ def browser_pdf(call: Call, *, format: str, landscape: bool) -> Response:
         message = f'"format" must be one of {", ".join(PAPERS)}, not {quoted(format, 32)}'
         raise Refusal("invalid_argument", message, field="format")
     data, pages = _use(call, lambda page: page.pdf(known, landscape=landscape))
-    return json_response({"pdf_base64": base64.b64encode(data).decode(), "pages": pages})
+    return _answer(call, {"pdf_base64": base64.b64encode(data).decode(), "pages": pages})
 
 
 def browser_console(call: Call) -> Response:
     """What the page has logged since this was last asked."""
     return json_response({"logs": call.services.browser.console(call.grant.identity.id)})
+
+
+def _answer(call: Call, value: dict[str, Any]) -> Response:
+    response = json_response(value)
+    assert isinstance(response.body, bytes)
+    if len(response.body) > _most(call):
+        raise too_large("the answer", _most(call))
+    return response
+
+
+def _most(call: Call) -> int:
+    most = call.grant.size("max_output_bytes")
+    assert most is not None
+    return most
 
 
 def _use(call: Call, work: Callable[[Page], Awaitable[T]]) -> T:

@@ -50,7 +50,12 @@ def policy_for(site: Site) -> dict[str, Any]:
     tokens = [{"id": name, "token_env": f"TOKEN_{name.upper()}", "scopes": ["*"]} for name in ("a", "b")]
     return {
         "groups": ["browser", "core"],
-        "endpoints": {"browser_navigate": {"params": params}},
+        "endpoints": {
+            "browser_navigate": {"params": params},
+            "browser_pdf": {"limits": {"max_output_bytes": "64KiB"}},
+            "browser_[es]*": {"limits": {"max_output_bytes": "100KB"}},
+            "browser_content": {"limits": {"max_output_bytes": "1MB"}},
+        },
         "auth": {"tokens": tokens},
     }
 

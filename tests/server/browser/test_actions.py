@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox_server.catalogue import builtin
 from tests.server.browser.conftest import ENVIRON, A, B, Browsing, policy_for
 from tests.support.server import running_server
 
@@ -68,6 +69,55 @@ def test_pictures_and_papers_are_what_they_say(browsing: Browsing) -> None:
 def test_a_script_answers_plain_json(browsing: Browsing, script: str, value: object) -> None:
     browsing.open("/form")
     assert browsing.evaluate(script) == value
+
+
+def test_what_is_larger_than_allowed_stays_in_the_page(browsing: Browsing) -> None:
+    noise = "<canvas></canvas><script>const it = document.querySelector('canvas'), on = it.getContext('2d'), p = []; \
+for (let i = 0; i < 45000; i++) { on.fillStyle = `rgb(${p[i - 1] % 256} ${p[i - 2] % 256} ${p[i - 3] % 256})`; \
+on.fillRect(i % 300, i / 300, 1, 1); p.push(Math.random() * 1e9 | 0) }; it.after(p.join(' '))</script>"
+    browsing.site.pages["/noise"] = noise
+    browsing.open("/noise")
+    fill = "() => { document.body.textContent = 'üüüüüüüüü '.repeat(%d) }"
+    doubled = "(() => { let one = [1]; for (let i = 0; i < 60; i++) one = [one, one]; return one })()"
+    for action, body, limit in [
+        ("screenshot", {"selector": "canvas"}, 100_000),
+        ("pdf", {}, 64 << 10),
+        ("evaluate", {"script": "'x'.repeat(2 ** 26)"}, 100_000),
+        ("evaluate", {"script": "[{a: ['x'.repeat(2 ** 26)]}]"}, 100_000),
+        ("evaluate", {"script": "({['x'.repeat(2 ** 26)]: 1})"}, 100_000),
+        ("evaluate", {"script": "'ü'.repeat(20_000)"}, 100_000),  # as JSON, six bytes each
+        ("evaluate", {"script": doubled}, 100_000),
+    ]:
+        reply = browsing.ask(action, **body)
+        assert (reply.status, reply.json()["code"], reply.json()["limit"]) == (413, "payload_too_large", limit), body
+    assert browsing.evaluate("'ü'.repeat(10_000)") == "ü" * 10_000
+    for length, status in [(15_000, 200), (20_000, 413), (101_000, 413)]:
+        browsing.evaluate(fill % length)
+        for kind in ("html", "text"):
+            told = browsing.server.request("GET", "/browser/content", None, dict([A]), {"type": kind}, timeout=60)
+            assert told.status == status and (status == 200 or told.json()["limit"] == 1_000_000), (length, kind)
+    offered = browsing.server.request("GET", "/capabilities", None, dict([A])).json()["endpoints"]
+    for name, limit in {"content": 1_000_000, "evaluate": 100_000, "pdf": 64 << 10, "screenshot": 100_000}.items():
+        assert offered[f"browser_{name}"]["limits"] == {"max_output_bytes": limit}
+        assert builtin()[f"browser_{name}"].limits["max_output_bytes"] == 16 << 20
+
+
+def test_a_page_that_breaks_its_own_language_can_be_read_and_answers_refusals(browsing: Browsing) -> None:
+    browsing.site.pages["/broken"] = "<!doctype html><title>t</title><body>seen<script>Object.keys = Map = 3</script>"
+    browsing.open("/broken")
+    reply = browsing.ask("evaluate", script="({a: 1})")
+    assert (reply.status, reply.json()["code"]) == (400, "script_failed")
+    assert browsing.get("content", type="text")["content"] == "seen"
+    assert browsing.get("content")["content"].startswith("<!DOCTYPE html><html><head><title>t</title>")
+
+
+def test_a_script_runs_where_the_page_allows_none(browsing: Browsing) -> None:
+    policy = "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\"><title>still</title>"
+    browsing.site.pages["/still"] = policy
+    browsing.open("/still")
+    assert browsing.evaluate("document.title") == "still"
+    assert browsing.evaluate("async function () { return document.title.length }") == 5
+    assert browsing.evaluate("let a = 1; a + 1") == 2
 
 
 def test_what_goes_wrong_is_refused_and_the_page_goes_on(browsing: Browsing) -> None:
