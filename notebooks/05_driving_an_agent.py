@@ -182,9 +182,12 @@ def answer(tool, arguments):
 # ## The loop
 #
 # Start the program as the agent, tell it the goal, and answer what it asks. Where the kernel has Landlock (Linux 6.2), it is bound
-# to the agent's three folders as well, whatever it tries by itself.
+# to the agent's three folders as well, whatever it tries by itself. The pane is for you: it shows what the program prints while it
+# runs, and its *Stop* works in the midst of the loop.
 
 # %%
+from sandbox_notebook import ProcessPane
+
 goal = {"data": "/workspace/in", "column": "load_kwh", "report": "/workspace/out/report.md"}
 
 
@@ -199,6 +202,7 @@ def lines(process):
 
 def drive(goal, most=20):
     process = agent.process.start("python3 agent.py", cwd="/workspace/agent", stdin=True)
+    ProcessPane(process, title="the agent").show()
     process.stdin.write(json.dumps(goal) + "\n")
     asked = 0
     for line in lines(process):
@@ -221,7 +225,9 @@ drive(goal)
 
 # %% [markdown]
 # It has found its way through data it did not know, followed a hint into a place where it has no business, heard no, and finished
-# its work without. In JupyterLab, `%sandbox attach` shows such a program in a live pane with a stop button.
+# its work without. In JupyterLab the pane is live:
+#
+# ![The pane of the agent while it runs: what it asks for and says, a button that stops it, and below it the answers of the loop](../docs/images/agent-pane.png)
 #
 # ## What came of it
 #

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import html
 import os
 import sys
 import warnings
@@ -313,10 +312,9 @@ class AsyncSandbox(AsyncSandboxTwins):
         return f'<{type(self).__name__} "{self.name}": {facts}>'
 
     def _repr_html_(self) -> str:
-        facts = {"sandbox": self.name, **self._facts()}
-        left = "style='text-align: left'"  # on each cell: front ends have a style of their own for cells
-        rows = ((html.escape(key), html.escape(value)) for key, value in facts.items())
-        return "".join(["<table>", *(f"<tr><th {left}>{a}</th><td {left}>{b}</td></tr>" for a, b in rows), "</table>"])
+        from .._display.table import Table, as_html, pairs
+
+        return as_html(Table(pairs([("sandbox", self.name), *self._facts().items()])))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -353,7 +353,7 @@ def test_the_level_in_force_is_told_by_repr_info_and_discovery(machine: Path, le
         assert sandbox.isolation == sandbox.info()["isolation"] == level
         assert sandbox.discover().as_dict()["isolation"] == level
         assert f"isolation {level}," in repr(sandbox)
-        assert f"<td style='text-align: left'>{level}</td>" in sandbox._repr_html_()
+        assert f">{level}</td>" in sandbox._repr_html_()
         assert sandbox.run(["python", "-c", "import sys; print(sys.prefix)"]).stdout == f"{sys.prefix}\n"
 
 

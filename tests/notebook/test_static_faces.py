@@ -60,6 +60,14 @@ def test_a_pane_follows_by_itself_where_it_is_shown(
     assert pane.wait_shown(30) and repr(pane) == "✓ echo hello · exit code 0\nhello"
 
 
+def test_a_pane_that_is_put_below_a_cell_stays_as_it_was(still: Run, shell: InteractiveShell) -> None:
+    still("from sandbox_notebook import ProcessPane\nprocess = sb.process.start('sleep 600')")
+    assert shown(still("pane = ProcessPane(process, title='job')\npane.show()"))[0] == "job · running"
+    still("process.kill(); process.wait(20)")
+    pane = shell.user_ns["pane"]
+    assert pane._handle is None and not pane._following  # nothing could replace it behind the back of who compares
+
+
 def test_a_terminal_shows_its_lines(still: Run, shell: InteractiveShell) -> None:
     assert shown(still("%sandbox term"))[0] == "terminal · open"
     still("(info,) = sb.pty.list()\nterminal = sb.pty.connect(info.id)\nterminal.send('echo $((6 * 7))\\n')")

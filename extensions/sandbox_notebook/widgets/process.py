@@ -60,7 +60,10 @@ class ProcessPane(Widget):
         )
 
     def show(self) -> None:
-        """Display it, and follow the process from its first kept byte."""
+        """Display it, and follow the process from its first kept byte; where outputs are compared, as it is now."""
+        if ui_of(os.environ) == "html":
+            display(self)
+            return
         self._handle = display(self, display_id=True)
         self.follow()
 
