@@ -22,7 +22,7 @@ import nbformat
 
 TOKEN = "test-token"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-_FLAGS = [
+FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -103,6 +103,10 @@ class Lab:
         nbformat.write(notebook, self.notebooks / name)
         return name
 
+    def address(self, name: str) -> str:
+        """Where a notebook is by itself, in single-document mode."""
+        return f"http://127.0.0.1:{self.port}/doc/tree/{name}?token={TOKEN}&reset"
+
     def api(self, path: str, method: str = "GET") -> Any:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/api/{path}", method=method, headers={"Authorization": f"token {TOKEN}"}
@@ -174,13 +178,13 @@ def browse(lab: Lab, name: str, *, width: int = 1280, height: int = 900) -> Iter
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS, headless=True)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, headless=True)
         try:
             page = browser.new_page(viewport={"width": width, "height": height})
             asked: set[str] = set()
             page.context.on("request", lambda request: asked.add(request.url))
             page.on("websocket", lambda socket: asked.add(socket.url))
-            page.goto(f"http://127.0.0.1:{lab.port}/doc/tree/{name}?token={TOKEN}&reset")
+            page.goto(lab.address(name))
             opened = Page(page, name)
             opened.wait_ready()
             yield opened

@@ -16,10 +16,12 @@ from .looks import every_look
 
 START = "%load_ext sandbox_notebook\nsb = %sandbox start"
 PICK = "picker = %sandbox upload --to in --pick"
+CHOOSE = "Choose files to upload"
+PHASES = "() => [...document.querySelectorAll('.nsb-transfers li')].map((e) => e.dataset.phase)"
 
 
 def choose(page: Page, *files: Path) -> None:
-    page.page.get_by_label("Choose files to upload").set_input_files([str(file) for file in files])
+    page.page.get_by_label(CHOOSE).set_input_files([str(file) for file in files])
 
 
 def drop(page: Page, *files: Path) -> None:
@@ -42,9 +44,7 @@ DROP_BY_SCRIPT = """() => {
 
 
 def phases(page: Page) -> list[str]:
-    found: list[str] = page.page.evaluate(
-        "() => [...document.querySelectorAll('.nsb-transfers li')].map((e) => e.dataset.phase)"
-    )
+    found: list[str] = page.page.evaluate(PHASES)
     return found
 
 
