@@ -83,6 +83,10 @@ class Grant(NamedTuple):
         value = self.limits.get(name)
         return None if value is None else int(value)
 
+    def written_size(self, name: str) -> int | None:
+        """The same where a policy writes it: for what is not held in memory, which is what defaults are for."""
+        return self.size(name) if name in self.configured_limits else None
+
     def seconds(self, name: str) -> float | None:
         value = self.limits.get(name)
         return None if value is None else float(value)

@@ -21,7 +21,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("timeout", "number", "body", "Whole seconds.", 30, lenient=True),
                      _CWD, _ENV,
                      Field("stdin", "text", "body", "Text for the standard input, then end of file.", None),
-                 ), {"timeout_seconds": 300, "max_output_bytes": None}, ("languages",),
+                 ), {"timeout_seconds": 300, "max_output_bytes": 16 << 20}, ("languages",),
                  executes_code=True, takes_paths=True, answers=(JSON_TYPE, FRAMES_TYPE)),
         Endpoint("code_contexts_create", "POST", "/code/contexts", "dev_tools", "Opens a persistent namespace.", _RUN,
                  (
@@ -37,7 +37,7 @@ def endpoints() -> tuple[Endpoint, ...]:
                      Field("code", "text", "body", "Source text; the value of its last expression is the result."),
                      Field("timeout", "number", "body", "Seconds; default, and for 0 or less: no bound.", None,
                            lenient=True),
-                 ), {"timeout_seconds": None, "max_output_bytes": None},
+                 ), {"timeout_seconds": None, "max_output_bytes": 16 << 20},
                  executes_code=True, streaming=True, takes_paths=True, answers=(JSON_TYPE, FRAMES_TYPE, SSE_TYPE)),
         Endpoint("code_contexts_interrupt", "POST", "/code/contexts/{id}/interrupt", "dev_tools",
                  "Interrupts what runs in one.", _RUN, (_ID,)),

@@ -38,7 +38,8 @@ def files_archive(call: Call, *, paths: tuple[Location, ...], format: str | None
         if path.missing:
             raise Refusal("not_found", f"no file or directory at {quoted(path.path)}; check the path")
     packing = _Packing(_named(paths), directories=raw, zip=format == "zip")
-    most_bytes, most_files = (_limit(call, name, raw) for name in ("max_bytes", "max_files"))
+    size = call.grant.written_size if raw else call.grant.size
+    most_bytes, most_files = size("max_bytes"), size("max_files")
     if most_files is not None:
         with _refusing():
             packing.count(most_files)
@@ -77,11 +78,6 @@ def _level(asked: int | None, raw: bool) -> int:
     if not 0 <= asked <= 9:
         raise Refusal("invalid_argument", f'"level" must be 0 to 9, not {asked}', field="level")
     return asked
-
-
-def _limit(call: Call, name: str, raw: bool) -> int | None:
-    """The defaults bound the JSON form; a streamed archive is bounded only where a policy says so."""
-    return None if raw and name not in call.grant.configured_limits else call.grant.size(name)
 
 
 def _named(paths: tuple[Location, ...]) -> list[tuple[Location, str]]:

@@ -52,7 +52,6 @@ def code_run(
     seconds = _seconds(call, timeout)
     if "\0" in code:
         raise Refusal("invalid_argument", '"code" must be text without NUL', field="code")
-    limit = call.grant.size("max_output_bytes")
     command, script = _command(call, name, code)
     began = time.monotonic()
     try:
@@ -64,8 +63,9 @@ def code_run(
             os.close(descriptor)
     if call.accepts(FRAMES_TYPE):
         call.defer(run.close)
+        limit = call.grant.written_size("max_output_bytes")
         return stream_response(FRAMES_TYPE, output_frames(run, limit, Digests(wanted=False)))
-    captured = {stream: Captured(limit) for stream in NAMES}
+    captured = {stream: Captured(call.grant.size("max_output_bytes")) for stream in NAMES}
     try:
         for stream, data in run.pieces():
             captured[stream].add(data)

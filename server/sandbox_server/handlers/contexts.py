@@ -25,7 +25,6 @@ from .text import Captured
 
 _LONGEST_NAME = 100
 #: What a plain answer holds at most: of each stream where no limit is written, and of everything shown.
-_MOST_OUTPUT = 16 << 20
 _MOST_SHOWN = 64 << 20
 _COMMENT = b":\n\n"
 
@@ -67,21 +66,20 @@ def code_contexts_delete(call: Call, *, id: str) -> Response:
 def code_contexts_run(call: Call, *, id: str, code: str, timeout: float | None) -> Response:
     """As a stream, each thing when it comes, and the code is interrupted when the reader leaves; or all at the end."""
     grant = call.grant
-    limit = grant.size("max_output_bytes")
     context = _own(call, id)
     scope = call.services.scope(grant)
     if scope is not None and scope != context.scope:
         message = "the program was not started under the path rule that holds for running code in it; "
         raise Refusal("forbidden", f"{message}give both endpoints one rule")
     framed, evented = call.accepts(FRAMES_TYPE), call.accepts(SSE_TYPE)
-    execution, events = context.run(code, timeout=_seconds(call, timeout), limit=limit)
+    execution, events = context.run(code, timeout=_seconds(call, timeout), limit=grant.written_size("max_output_bytes"))
     call.defer(execution.close)
     if framed:
         return stream_response(FRAMES_TYPE, _frames(id, events))
     if evented:
         return stream_response(SSE_TYPE, _server_sent(id, events))
     try:
-        return json_response(_collected(attended(events, call.request.peer), _MOST_OUTPUT if limit is None else limit))
+        return json_response(_collected(attended(events, call.request.peer), grant.size("max_output_bytes")))
     finally:
         execution.close()
 
@@ -185,7 +183,7 @@ def _server_sent(id: str, events: Iterator[Event | Wait]) -> Iterator[bytes | Wa
             yield streams.event(*_facts(id, event))
 
 
-def _collected(events: Iterator[Event], most: int) -> dict[str, Any]:
+def _collected(events: Iterator[Event], most: int | None) -> dict[str, Any]:
     captured = {stream: Captured(most) for stream in NAMES}
     results: list[dict[str, Any]] = []
     left, cut = _MOST_SHOWN, False

@@ -263,11 +263,10 @@ def _state(call: Call, upload: Upload, code: int) -> Response:
 
 
 def _limits(call: Call, seconds: int | None = None) -> str:
-    written = call.grant.configured_limits
     limits = {
         "max-age": seconds,
-        "max-size": call.grant.size("max_bytes") if "max_bytes" in written else None,
-        "max-append-size": call.grant.size("max_request_bytes") if "max_request_bytes" in written else None,
+        "max-size": call.grant.written_size("max_bytes"),
+        "max-append-size": call.grant.written_size("max_request_bytes"),
     }
     return ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
 

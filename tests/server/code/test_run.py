@@ -103,6 +103,14 @@ def test_output_that_was_cut_says_so(tmp_path: Path) -> None:
         assert (answer["stdout"], answer["truncated"]) == ("xxxxx", True)
 
 
+def test_output_is_bounded_where_it_is_held_and_whole_where_it_is_passed_on(server: ServerProcess) -> None:
+    code = "import sys\nsys.stdout.write('x' * (17 << 20))"
+    answer = server.request("POST", "/code/run", {"code": code}).json()
+    assert (len(answer["stdout"]), answer["truncated"], answer["exit_code"]) == (16 << 20, True, 0)
+    with Stream(server, "/code/run", {"code": code}) as stream:
+        assert sum(len(data) for number, data in stream.frames() if number == 1) == 17 << 20
+
+
 def test_a_missing_interpreter_is_a_clear_refusal_but_python_is_always_there(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
