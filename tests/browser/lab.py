@@ -59,6 +59,11 @@ _CELLS = """(name) => {
       }));
 }"""
 
+RESTART = """(name) => {
+  for (const widget of window.jupyterapp.shell.widgets('main'))
+    if (widget.context && widget.context.path.endsWith(name)) return widget.sessionContext.session.kernel.restart();
+}"""
+
 
 class Lab:
     """One server of notebooks, in a directory of its own, with nothing of this account's settings."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
-from .lab import Lab, Page, browse, until
+from .lab import RESTART, Lab, Page, browse, until
 from .looks import every_look
 
 START = "%load_ext sandbox_notebook\nsb = %sandbox start"
@@ -141,6 +142,69 @@ def test_a_pane_can_be_used_by_the_keyboard_alone(lab: Lab) -> None:
         page.page.keyboard.press("Tab")
         page.page.keyboard.press("Enter")  # "End of input" is what comes next
         assert "bye" in final_html(page, 1)
+
+
+def test_lines_are_copied_and_saved_and_the_end_is_followed_until_one_looks_back(lab: Lab) -> None:
+    source = (
+        "from sandbox_notebook import ProcessPane\n"
+        "program = 'trap \"\" TERM; seq 300; while read line; do echo got $line; done; sleep 600'\n"
+        "ProcessPane(sb.process.start(['sh', '-c', program], stdin=True), title='stubborn', takes_input=True).show()"
+    )
+    with browse(lab, lab.write("look-back.ipynb", START, source)) as page:
+        page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.run(0)
+        page.run(1)
+        log, follow = page.page.locator(".nsb-log"), page.page.get_by_label("Follow")
+        until(lambda: "300" in shown_lines(page), 20, "no output came")
+        until(lambda: log.evaluate("(e) => e.scrollTop + e.clientHeight > e.scrollHeight - 5"), 10, "not at the end")
+        log.focus()
+        page.page.keyboard.press("Home")
+        until(lambda: not follow.is_checked(), 10, "it goes on to follow")
+        page.page.get_by_label("Standard input").fill("a word")
+        page.page.keyboard.press("Enter")
+        until(lambda: "got a word" in shown_lines(page), 20, "the line was not answered")
+        assert log.evaluate("(e) => e.scrollTop") == 0, "the place was lost"
+        follow.check()
+        assert log.evaluate("(e) => e.scrollTop + e.clientHeight > e.scrollHeight - 5")
+
+        whole = [*map(str, range(1, 301)), "❯ a word", "got a word"]
+        with page.page.expect_download() as download:
+            page.page.locator(".nsb-pane").get_by_role("button", name="Download").click()
+        assert Path(download.value.path()).read_text("utf-8").splitlines() == whole
+        copied = "() => navigator.clipboard.readText()"
+        copy = page.page.locator(".nsb-pane").get_by_role("button", name=re.compile("Copy|Copied|Press Ctrl"))
+        copy.click()
+        until(lambda: page.page.evaluate(copied).splitlines() == whole, 10, "not copied")
+        page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
+        copy.click()
+        until(lambda: copy.text_content() == "Press Ctrl+C", 10, "nothing was said")
+        assert page.page.evaluate("() => getSelection().toString()").splitlines() == whole
+
+        page.page.get_by_role("button", name="Stop").click()
+        page.page.get_by_role("button", name="Kill").click()  # it heeds no SIGTERM
+        assert "stubborn · stopped" in final_html(page, 1)
+
+
+def test_a_new_kernel_takes_up_the_job_of_the_last_one(lab: Lab) -> None:
+    start = f"%load_ext sandbox_notebook\nsb = %sandbox start --keep --name job-{lab.port}"
+    cells = (start, COUNT.format(lines=10_000, pause=0.02), start, "%sandbox attach", "%sandbox stop")
+    with browse(lab, lab.write("again.ipynb", *cells)) as page:
+        page.run(0)
+        page.run(1)
+        until(lambda: len(shown_lines(page)) > 20, 20, "no output came")
+        page.page.evaluate(RESTART, page.name)
+        page.wait_ready()
+        try:
+            page.run(2)
+            page.run(3)
+            pane = page.page.locator(".jp-Cell").nth(3)
+            text = pane.locator(".nsb-lines")
+            until(lambda: "step 60" in (text.text_content() or ""), 20, "the new pane shows nothing")
+            assert "step 0" in str(text.text_content()).split("step 1")[0], "the beginning is missing"
+            pane.get_by_role("button", name="Stop").click()
+            assert "stopped" in final_html(page, 3)
+        finally:
+            page.run(4)
 
 
 def test_a_pane_fits_and_can_be_read_in_both_themes(lab: Lab) -> None:

@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from .lab import Lab, Page, browse, until
+from .lab import RESTART, Lab, Page, browse, until
 from .looks import every_look
 
 START = "%load_ext sandbox_notebook\nsb = %sandbox start"
 TERM = "%sandbox term"
-RESTART = """(name) => {
-  for (const widget of window.jupyterapp.shell.widgets('main'))
-    if (widget.context && widget.context.path.endsWith(name)) return widget.sessionContext.session.kernel.restart();
-}"""
 LIBRARY = Path(__file__).parents[2] / "extensions/sandbox_notebook/widgets/xterm"
 
 

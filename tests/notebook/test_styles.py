@@ -1,4 +1,4 @@
-"""The styles of one widget leave the others alone: all of them are in the page together."""
+"""What goes to the page with each widget: not much, and styles that leave the other widgets alone."""
 
 from __future__ import annotations
 
@@ -37,3 +37,12 @@ def test_no_rule_begins_with_a_class_that_another_widget_uses(sheet: str) -> Non
     styles = re.sub(r"/\*.*?\*/", "", (WIDGETS / sheet).read_text("utf-8"), flags=re.DOTALL)
     selectors = [one.strip() for rule in re.findall(r"([^{}]+)\{", styles) for one in rule.split(",")]
     assert [one for one in selectors if (found := re.match(r"\.(nsb-[\w-]+)", one)) and found[1] in others] == []
+
+
+@pytest.mark.parametrize("name", [name for name in sandbox_notebook.__all__ if name[0].isupper()])
+def test_a_widget_carries_less_than_60_kb(name: str) -> None:
+    """Every one that is shown carries it anew, and so does the notebook where it is saved with its widgets."""
+    widget = getattr(sandbox_notebook, name)
+    script, style = str(widget._esm), str(widget._css)
+    assert "export default" in script and "{" in style
+    assert len(script.encode()) + len(style.encode()) < 60_000

@@ -139,10 +139,15 @@ function render({ model, el }) {
 
   const stop = button("Stop", () => { if (model.get("state") === "stopping") ask("kill"); else ask("stop"); }, "Ask it to end; again: end it at once");
   stop.className = "nsb-stop";
-  const text = () => [...log.children].map((block) => block.textContent).join("\n");
+  const text = () => [...log.children, ...open.children].map((block) => block.textContent).join("\n");
   const copy = button("Copy", async () => {
-    await navigator.clipboard.writeText(text());
-    copy.textContent = "Copied";
+    try {
+      await navigator.clipboard.writeText(text());
+      copy.textContent = "Copied";
+    } catch { // on pages without https, and where it is forbidden
+      getSelection().selectAllChildren(log);
+      copy.textContent = "Press Ctrl+C";
+    }
     setTimeout(() => { copy.textContent = "Copy"; }, 1200);
   }, "Copy the lines shown");
   const save = button("Download", () => {
@@ -172,6 +177,8 @@ function render({ model, el }) {
     if (bottom !== follow.checked) follow.checked = bottom;
   });
   follow.addEventListener("change", tail);
+  const grown = new ResizeObserver(tail); // lines come before the page shows the pane, and are measured when they are seen
+  grown.observe(log);
 
   const add = (first, lines) => {
     const fresh = lines.slice(Math.max(0, last + 1 - first));
@@ -271,6 +278,7 @@ function render({ model, el }) {
   update();
   model.send({ kind: "sync", from: 0 });
   return () => {
+    grown.disconnect();
     clearInterval(timer);
     clearTimeout(waiting);
     clearTimeout(patience);
