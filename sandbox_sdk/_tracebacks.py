@@ -16,11 +16,20 @@ def short(error: BaseException, message: str, hint: str) -> list[str]:
     return lines + [f"  {_place(frame)}" for frame in _own_frames(error)]
 
 
+def left_a_call(error: BaseException) -> bool:
+    """Whether it came out of a call into this package."""
+    return any(_in_package(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _in_package(filename: str) -> bool:
+    return filename.startswith(_PACKAGE + os.sep)
+
+
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """From the user's cell down to the call into this package."""
     frames: list[traceback.FrameSummary] = []
     for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename.startswith(_PACKAGE + os.sep):
+        if _in_package(frame.filename):
             break
         if f"{os.sep}IPython{os.sep}core{os.sep}" in frame.filename:
             frames.clear()

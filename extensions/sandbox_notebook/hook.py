@@ -12,9 +12,10 @@ from .complete import SandboxMatcher
 from .displays import Displays
 from .magics import SandboxMagics
 from .nested import hint_for
-from .pulse import Pulse
 from .session import Session
 from .statements import BareMagics
+from .stopping import StopButton
+from .tracebacks import ShortInterrupts
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
@@ -29,7 +30,8 @@ class Installed:
         self.magics = SandboxMagics(shell, session)
         self.matcher = SandboxMatcher(self.magics)
         self.transformer = BareMagics()
-        self.pulse = Pulse()
+        self.stop_button = StopButton(shell)
+        self.interrupts = ShortInterrupts(self.magics)
         self.displays = Displays(self.magics)
         self.matcher_function = self.matcher.as_matcher()
 
@@ -38,6 +40,7 @@ class Installed:
         shell.Completer.custom_matchers.append(self.matcher_function)
         shell.ast_transformers.append(self.transformer)
         self.displays.add(shell)
+        self.interrupts.add(shell)
         shell.events.register("pre_run_cell", self.before_cell)
         shell.events.register("post_run_cell", self.after_cell)
 
@@ -49,17 +52,19 @@ class Installed:
         shell.Completer.custom_matchers.remove(self.matcher_function)
         shell.ast_transformers.remove(self.transformer)
         self.displays.remove(shell)
+        self.interrupts.remove(shell)
         shell.events.unregister("pre_run_cell", self.before_cell)
         shell.events.unregister("post_run_cell", self.after_cell)
-        self.pulse.stop()
+        self.stop_button.stop()
         self.magics.tracebacks = False  # the client's errors are short again, too
 
     def before_cell(self, info: ExecutionInfo) -> None:
-        self.pulse.start()
+        self.stop_button.start(info)
 
-    def after_cell(self, result: ExecutionResult) -> None:
-        self.pulse.stop()
-        hint = hint_for(result.error_in_exec)
+    def after_cell(self, result: ExecutionResult | None) -> None:
+        """A cell that was cancelled before it began has no result."""
+        self.stop_button.stop(result.info if result else None)
+        hint = hint_for(result.error_in_exec if result else None)
         if hint:
             sys.stderr.write(f"{hint}\n")
 

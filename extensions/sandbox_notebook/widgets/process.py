@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _RATE = 0.05  # seconds between two batches: the server of the notebook drops what comes more often than it likes
 _BATCH = 1500  # lines of one batch; a page shows no more in that time, and the newest are what one wants to see
 _KEPT = 5000
+_SLICE = 0.5  # seconds
 _GRACE = 5.0  # seconds between asking a process to end and ending it
 
 
@@ -77,7 +79,12 @@ class ProcessPane(Widget):
         start_thread(self.context.copy(), self._flush_often, "process pane sender")
 
     def wait_shown(self, timeout: float | None = None) -> bool:
-        return self._end.wait(timeout)
+        """In slices: what interrupts just before one long wait would be heard at the end of it."""
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._end.wait(max(0.0, min(_SLICE, end - time.monotonic()))):
+            if time.monotonic() >= end:
+                return False
+        return True
 
     def face(self) -> Table:
         return Table(pairs([("state", self.state)]), headline=Cell(self.title, "strong"))

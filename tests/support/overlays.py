@@ -1,0 +1,38 @@
+"""Other versions of a package than the newest, each laid over this environment: a directory before all others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+PLACE = Path(__file__).parents[2] / ".venv-kernels"
+# What some of these versions import and the newest does not.
+_MORE = ("nest-asyncio", "psutil")
+
+
+def ipykernel_of(version: str) -> Path:
+    """The directory with this version of ipykernel, for PYTHONPATH; fetched once for all runs."""
+    overlay = PLACE / f"ipykernel-{version}"
+    if not overlay.exists():
+        _fetch(overlay, version)
+    return overlay
+
+
+def _fetch(overlay: Path, version: str) -> None:
+    PLACE.mkdir(exist_ok=True)
+    made = tempfile.mkdtemp(dir=PLACE)
+    try:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", made]
+        done = subprocess.run([*pip, f"ipykernel=={version}", *_MORE], capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            pytest.skip(f"no way here: pip cannot get ipykernel {version}: {done.stderr.strip()[-200:]}")
+        if not overlay.exists():  # a run beside this one may have been faster
+            os.rename(made, overlay)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
