@@ -150,8 +150,9 @@ def _said(where: str, advice: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # Python's own complaint, such as a path too long for a socket, has no number and no strerror.
-        raise ConfigurationError(f"cannot listen on {quoted(where)}: {error.strerror or error}{advice}") from None
+        # The system's own words, to which Python may add; what only Python or a resolver says has no such number.
+        reason = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or error
+        raise ConfigurationError(f"cannot listen on {quoted(where)}: {reason}{advice}") from None
 
 
 def _address(listener: socket.socket) -> str:
