@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 import logging
-import secrets
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from . import arguments
@@ -16,7 +15,6 @@ from .audit import AuditLog, cut
 from .auth import Authenticator
 from .call import Call
 from .catalogue import Endpoint
-from .handlers import upgrade
 from .limits import Limits
 from .messages import Aborted, FileSlice, Headers, Refusal, Request, Response, json_response, run_all
 from .services import Rules, Services
@@ -52,18 +50,20 @@ _OS_ERRORS: dict[int, tuple[str, str]] = {
 }
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Exchange:
     """What is known so far about one request; the audit line is written from it."""
 
-    request: Request
-    endpoint: Endpoint | None = None
-    identity: Identity | None = None
-    grant: Grant | None = None
-    call: Call | None = None
-    code: str | None = None
-    leave: Callable[..., None] | None = None
-    deferred: list[Callable[[], None]] = field(default_factory=list)
+    __slots__ = ("call", "code", "deferred", "endpoint", "grant", "identity", "leave", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.endpoint: Endpoint | None = None
+        self.identity: Identity | None = None
+        self.grant: Grant | None = None
+        self.call: Call | None = None
+        self.code: str | None = None
+        self.leave: Callable[..., None] | None = None
+        self.deferred: list[Callable[[], None]] = []
 
     def give_way(self, refund: bool = False) -> None:
         """Free the place in the limits, once."""
@@ -166,6 +166,8 @@ class Application:
         exchange.code = refusal.code
         endpoint = exchange.endpoint
         if endpoint is not None and endpoint.virtual and exchange.identity is not None:
+            from .handlers import upgrade  # most servers have no terminals open
+
             closed = upgrade.refused(exchange.request, refusal)
             if closed is not None:
                 return closed
@@ -268,7 +270,7 @@ def _not_routed(request: Request, methods: Mapping[str, Endpoint]) -> Refusal:
 
 def new_request_id() -> str:
     """128 random bits as hex text."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 class _Nothing:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .access import Grant, Op
@@ -27,24 +26,36 @@ OBSERVED = frozenset(
 _NO_WEIGHT = re.compile(r"q=0(?:\.0{0,3})?")
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Call:
     """What a handler gets beside its guarded values.
 
     `defer` registers clean-up that runs when the response is closed, whatever happened: sent, refused, aborted.
     """
 
-    request: Request
-    grant: Grant
-    services: Services
-    deferred: list[Callable[[], None]] = field(default_factory=list)
-    raw: bool = False  # the body is the payload itself (application/octet-stream)
-    inline: bool = False  # on the selector thread: nothing may wait for the disk
-    paths: list[str] = field(default_factory=list)  # resolved paths, for the audit line
-    refused: str | None = None  # the path that was not let through, as the caller wrote it
-    program: str | None = None  # the executable of a command, for the audit line
-    audited: dict[str, Any] = field(default_factory=dict)  # what else goes into the audit line
-    would: list[Refusal] = field(default_factory=list)  # what `mode: observe` let through
+    __slots__ = (
+        "audited", "deferred", "grant", "inline", "paths", "program", "raw", "refused", "request", "services", "would",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: Request,
+        grant: Grant,
+        services: Services,
+        deferred: list[Callable[[], None]] | None = None,
+        *,
+        inline: bool = False,
+    ) -> None:
+        self.request = request
+        self.grant = grant
+        self.services = services
+        self.deferred = [] if deferred is None else deferred
+        self.inline = inline  # on the selector thread: nothing may wait for the disk
+        self.raw = False  # the body is the payload itself (application/octet-stream)
+        self.paths: list[str] = []  # resolved paths, for the audit line
+        self.refused: str | None = None  # the path that was not let through, as the caller wrote it
+        self.program: str | None = None  # the executable of a command, for the audit line
+        self.audited: dict[str, Any] = {}  # what else goes into the audit line
+        self.would: list[Refusal] = []  # what `mode: observe` let through
 
     def defer(self, clean_up: Callable[[], None]) -> None:
         self.deferred.append(clean_up)

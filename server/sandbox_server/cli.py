@@ -29,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Without `argv` this is the program itself and exits with that code: the entry of a zipapp ignores what is returned.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
-    options = parser(_runs()).parse_args(arguments or ["serve"])
+    arguments = arguments or ["serve"]
+    options = parser(_runs(), arguments).parse_args(arguments)
     code: int = options.run(options)
     if argv is None:
         sys.exit(code)

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction["_Parser"]
+Runs = Mapping[str, Callable[[argparse.Namespace], int]]
 
 PROGRAM = "agent-sandbox-server"
 _SERVE = "Serve HTTP. Needs an identity: ABX_SERVER_TOKEN, auth.tokens in the policy, or --allow-anonymous."
 
 
-def parser(runs: Mapping[str, Callable[[argparse.Namespace], int]]) -> argparse.ArgumentParser:
-    """The whole command line; `runs` are the functions that carry a subcommand out, by name."""
+def parser(runs: Runs, arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The command line; `runs` are the functions that carry a subcommand out, by name.
+
+    Where `arguments` begin with a subcommand it knows no other: all of them would take a good part of a server's start.
+    """
     top = _Parser(prog=PROGRAM, description="A policy-guarded server for the inside of a sandbox.")
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    wanted = arguments[0] if arguments else ""
+    for declare in (_DECLARED[wanted],) if wanted in _DECLARED else _DECLARED.values():
+        declare(commands, runs)
+    return top
 
+
+def _serve(commands: _Commands, runs: Runs) -> None:
     serve = commands.add_parser("serve", help="serve HTTP until SIGTERM", description=_SERVE)
     serve.set_defaults(run=runs["serve"])
     serve.add_argument("--host", help="address to bind (default: 0.0.0.0; 127.0.0.1 with --allow-anonymous)")
@@ -59,12 +72,16 @@ def parser(runs: Mapping[str, Callable[[argparse.Namespace], int]]) -> argparse.
     )
     _policy_flags(serve)
 
+
+def _healthcheck(commands: _Commands, runs: Runs) -> None:
     health = commands.add_parser("healthcheck", help="exit 0 when a server answers, else 1")
     health.set_defaults(run=runs["healthcheck"])
     health.add_argument("--host", default="127.0.0.1")
     health.add_argument("--port", type=port_number, default=9000)
     health.add_argument("--timeout", type=_seconds, default=2.0, metavar="SECONDS")
 
+
+def _check_config(commands: _Commands, runs: Runs) -> None:
     check = commands.add_parser("check-config", help="validate a policy, show what it means, explain a decision")
     check.set_defaults(run=runs["check_config"])
     _policy_flags(check)
@@ -74,6 +91,8 @@ def parser(runs: Mapping[str, Callable[[argparse.Namespace], int]]) -> argparse.
     check.add_argument("--explain", metavar="ENDPOINT", help="would this call be admitted? exit 3 when not")
     _call_flags(check)
 
+
+def _explain(commands: _Commands, runs: Runs) -> None:
     explain = commands.add_parser("explain", help="would this call be admitted, and if not, why? exit 3 when not")
     explain.set_defaults(run=runs["check_config"])
     explain.add_argument("explain", metavar="ENDPOINT", help="id of the endpoint")
@@ -81,6 +100,8 @@ def parser(runs: Mapping[str, Callable[[argparse.Namespace], int]]) -> argparse.
     _policy_flags(explain)
     _call_flags(explain)
 
+
+def _matrix(commands: _Commands, runs: Runs) -> None:
     matrix = commands.add_parser("matrix", help="print, as JSON, what each identity may call, and why not the rest")
     matrix.set_defaults(run=runs["matrix"])
     matrix.add_argument("--base-dir", metavar="DIR", help=argparse.SUPPRESS)
@@ -88,6 +109,8 @@ def parser(runs: Mapping[str, Callable[[argparse.Namespace], int]]) -> argparse.
     matrix.add_argument("--path", action="append", default=[], help="say what would become of this path, too")
     _op_flag(matrix)
 
+
+def _audit(commands: _Commands, runs: Runs) -> None:
     audit = commands.add_parser("audit", help="look after audit logs").add_subparsers(metavar="ACTION", required=True)
     verify = audit.add_parser("verify", help="exit 0 when no line was changed, removed or moved, else 1")
     verify.set_defaults(run=runs["audit_verify"])
@@ -96,13 +119,28 @@ def parser(runs: Mapping[str, Callable[[argparse.Namespace], int]]) -> argparse.
         "--head", metavar="N:HASH", help="what an earlier verify printed and somebody kept: finds a missing end too"
     )
 
+
+def _openapi(commands: _Commands, runs: Runs) -> None:
     openapi = commands.add_parser("openapi", help="print the OpenAPI document of a server with this policy")
     openapi.set_defaults(run=runs["openapi"])
     _policy_flags(openapi)
 
+
+def _version(commands: _Commands, runs: Runs) -> None:
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(run=runs["version"])
-    return top
+
+
+_DECLARED: Mapping[str, Callable[[_Commands, Runs], None]] = {
+    "serve": _serve,
+    "healthcheck": _healthcheck,
+    "check-config": _check_config,
+    "explain": _explain,
+    "matrix": _matrix,
+    "audit": _audit,
+    "openapi": _openapi,
+    "version": _version,
+}
 
 
 class _Parser(argparse.ArgumentParser):

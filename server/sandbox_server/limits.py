@@ -6,17 +6,18 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from .access import Grant
 from .messages import Refusal
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Count:
-    tokens: float
-    filled: float  # when `tokens` was last right, by the clock
-    running: int = 0
+    __slots__ = ("filled", "running", "tokens")
+
+    def __init__(self, tokens: float, now: float) -> None:
+        self.tokens = tokens
+        self.filled = now  # when `tokens` was last right, by the clock
+        self.running = 0
 
 
 class Limits:

@@ -11,6 +11,7 @@ from .application import Application
 from .audit import AuditLog
 from .auth import Authenticator
 from .confinement import Confinement
+from .custom.commands import CommandRegistry
 from .guards.environment import EnvGuard
 from .guards.paths import PathGuards
 from .guards.uploads import Uploads
@@ -51,7 +52,8 @@ class Machinery:
 
     def _application(self, settings: Settings, policy: BoundPolicy) -> Application:
         handlers = {**HANDLERS, **{route.endpoint.id: route.handler for route in settings.routes}}
-        settings.commands.freeze()
+        commands = CommandRegistry() if settings.commands is None else settings.commands
+        commands.freeze()
         services = Services(
             catalogue=policy.catalogue,
             rules=policy,
@@ -66,7 +68,7 @@ class Machinery:
             implemented=frozenset(handlers),
             has_tokens=bool(policy.tokens),
             secret_values=_secret_values(settings.environ, policy.secret_names),
-            commands=settings.commands,
+            commands=commands,
         )
         self.terminals = services.terminals
         self.contexts = services.contexts

@@ -6,7 +6,6 @@ import json
 import math
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 JSON_TYPE = "application/json; charset=utf-8"
@@ -103,13 +102,15 @@ class Request(NamedTuple):
         return text.partition(";")[0].strip().lower()
 
 
-@dataclass(slots=True)
 class FileSlice:
     """Part of an open file as a response body; closing the response closes the descriptor."""
 
-    descriptor: int
-    offset: int
-    length: int
+    __slots__ = ("descriptor", "length", "offset")
+
+    def __init__(self, descriptor: int, offset: int, length: int) -> None:
+        self.descriptor = descriptor
+        self.offset = offset
+        self.length = length
 
 
 class Wait(NamedTuple):
@@ -123,7 +124,10 @@ class Wait(NamedTuple):
     until: float = math.inf
 
 
-@dataclass(slots=True)
+def _nothing() -> None:
+    pass
+
+
 class Response:
     """One answer. ``body`` is whole (bytes), a file slice, or an iterable that may be endless.
 
@@ -132,13 +136,25 @@ class Response:
     called with the socket, which blocks, and the bytes that came after the request. It owns both until it returns.
     """
 
-    status: int
-    body: bytes | FileSlice | Iterable[bytes | Wait] = b""
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    on_close: list[Callable[[], None]] = field(default_factory=list)
-    close_connection: bool = False
-    before_end: Callable[[], None] = lambda: None  # called when all but the last bytes of a whole body are sent
-    upgrade: Callable[[socket.socket, bytes], None] | None = None
+    __slots__ = ("before_end", "body", "close_connection", "headers", "on_close", "status", "upgrade")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes | FileSlice | Iterable[bytes | Wait] = b"",
+        headers: list[tuple[str, str]] | None = None,
+        on_close: list[Callable[[], None]] | None = None,
+        close_connection: bool = False,
+        before_end: Callable[[], None] = _nothing,
+        upgrade: Callable[[socket.socket, bytes], None] | None = None,
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.headers = [] if headers is None else headers
+        self.on_close = [] if on_close is None else on_close
+        self.close_connection = close_connection
+        self.before_end = before_end  # called when all but the last bytes of a whole body are sent
+        self.upgrade = upgrade
 
     def close(self) -> None:
         run_all(self.on_close)

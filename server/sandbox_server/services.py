@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -83,29 +82,44 @@ class Rules(Protocol):
     ) -> dict[str, Any]: ...
 
 
-@dataclass(eq=False, repr=False)
 class Services:
     """One per server. Handlers reach everything they may touch from here."""
 
-    catalogue: Catalogue
-    rules: Rules
-    path_guards: PathGuards
-    environment: EnvGuard
-    processes: ProcessTable
-    confinement: Confinement
-    child_environment: Mapping[str, str] = field(default_factory=dict)
-    program_path: tuple[str, ...] = PROGRAM_PATH
-    isolation: str = "none"
-    implemented: frozenset[str] = frozenset()
-    has_tokens: bool = False
-    uploads: Uploads = field(default_factory=Uploads)
-    secret_values: tuple[str, ...] = ()  # of the server: never told to a caller
-    commands: CommandRegistry = field(default_factory=CommandRegistry)
-    abandoned: Abandoned = field(default_factory=Abandoned)
-    counters: Counters = field(default_factory=Counters)
-    gauges: list[Gauge] = field(default_factory=list)  # for the metrics; whoever keeps something countable adds one
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        catalogue: Catalogue,
+        rules: Rules,
+        path_guards: PathGuards,
+        environment: EnvGuard,
+        processes: ProcessTable,
+        confinement: Confinement,
+        uploads: Uploads,
+        child_environment: Mapping[str, str],
+        program_path: tuple[str, ...],
+        isolation: str,
+        implemented: frozenset[str],
+        has_tokens: bool,
+        secret_values: tuple[str, ...],
+        commands: CommandRegistry,
+    ) -> None:
+        self.catalogue = catalogue
+        self.rules = rules
+        self.path_guards = path_guards
+        self.environment = environment
+        self.processes = processes
+        self.confinement = confinement
+        self.uploads = uploads
+        self.child_environment = child_environment
+        self.program_path = program_path
+        self.isolation = isolation
+        self.implemented = implemented
+        self.has_tokens = has_tokens
+        self.secret_values = secret_values  # of the server: never told to a caller
+        self.commands = commands
+        self.abandoned = Abandoned()
+        self.counters = Counters()
+        self.gauges: list[Gauge] = []  # for the metrics; whoever keeps something countable adds one
         self._command_guard = lru_cache(maxsize=256)(self._new_command_guard)
         self._url_guard = lru_cache(maxsize=256)(self._new_url_guard)
         self.browser = Browser(self.program_path, self.child_environment, self.page_guard)

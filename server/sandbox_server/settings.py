@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from .catalogue import Catalogue, builtin
 from .custom.commands import CommandRegistry
@@ -28,8 +28,7 @@ class ClosedByDefault(ConfigurationError):
     """No identity is configured and anonymous access was not asked for."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Settings:
+class Settings(NamedTuple):
     """How one server is set up. `environ` is read, never the process's own environment.
 
     Without `base_dir` and `host` the defaults are those of ``agent-sandbox-server serve``. `unix_socket` and
@@ -55,8 +54,8 @@ class Settings:
     program_path: tuple[str, ...] = PROGRAM_PATH
     open_files: int | None = None  # how many children may have open, where that is less than the server itself may
     scratch: tuple[str, ...] = ()  # where confined children may write whatever their rule; else a place per rule
-    code_groups: Mapping[str, bool] = field(default_factory=dict)
-    commands: CommandRegistry = field(default_factory=CommandRegistry)
+    code_groups: Mapping[str, bool] = MappingProxyType({})
+    commands: CommandRegistry | None = None
     routes: tuple[Route, ...] = ()
 
     @property

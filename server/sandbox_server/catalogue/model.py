@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from ..messages import JSON_TYPE
@@ -58,14 +59,7 @@ class Step(NamedTuple):
     raw_types: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Endpoint:
-    """One thing the server can do.
-
-    `limits` maps each limit that applies to its default; None means unlimited. A body of one of the `raw_types` is the
-    payload itself, and the body fields move to the query string.
-    """
-
+class _Declared(NamedTuple):
     id: str
     method: str
     path: str
@@ -73,7 +67,7 @@ class Endpoint:
     summary: str
     scopes: tuple[str, ...] = ()
     fields: tuple[Field, ...] = ()
-    limits: Mapping[str, float | int | None] = field(default_factory=dict)
+    limits: Mapping[str, float | int | None] = MappingProxyType({})
     params: tuple[str, ...] = ()
     executes_code: bool = False
     streaming: bool = False
@@ -87,11 +81,20 @@ class Endpoint:
     judges_paths: bool = False  # has path rules because its handler asks the path guard by itself
     answers: tuple[str, ...] = (JSON_TYPE,)  # media types of what it answers, for the OpenAPI document
     also: tuple[int, ...] = ()  # statuses of success beside 200
-    guarded: tuple[Field, ...] = field(init=False, repr=False)  # the fields that a guard sees, in order
 
-    def __post_init__(self) -> None:
+
+class Endpoint(_Declared):
+    """One thing the server can do.
+
+    `limits` maps each limit that applies to its default; None means unlimited. A body of one of the `raw_types` is the
+    payload itself, and the body fields move to the query string.
+    """
+
+    @cached_property
+    def guarded(self) -> tuple[Field, ...]:
+        """The fields that a guard sees, in order."""
         seen = (each for each in self.fields if each.kind in _GUARD_ORDER)
-        object.__setattr__(self, "guarded", tuple(sorted(seen, key=lambda each: _GUARD_ORDER[each.kind])))
+        return tuple(sorted(seen, key=lambda each: _GUARD_ORDER[each.kind]))
 
     @property
     def route(self) -> str:
@@ -102,8 +105,8 @@ class Endpoint:
     def routes(self) -> tuple[Endpoint, ...]:
         """Itself, and itself at each of its further routes."""
         return (self, *(
-            replace(self, method=step.method, path=step.path, fields=step.fields, raw_types=step.raw_types,
-                    inline=False, steps=(), step=step.name)
+            self._replace(method=step.method, path=step.path, fields=step.fields, raw_types=step.raw_types,
+                          inline=False, steps=(), step=step.name)
             for step in self.steps
         ))  # fmt: skip
 

@@ -7,7 +7,6 @@ between runs is kept, the last of it, and told with the next run.
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ class Context:
     """Thread-safe. `close` must be called; it ends the program."""
 
     def __init__(self, launch: Launch, source: bytes, processes: ProcessTable, *, owner: str, name: str) -> None:
-        self.id = secrets.token_hex(16)
+        self.id = os.urandom(16).hex()
         self.owner = owner
         self.name = name
         self.cwd = launch.cwd_path

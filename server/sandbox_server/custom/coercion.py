@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..messages import Refusal, quoted
 
 
-@dataclass(frozen=True)
-class CommandArg:
+class _Declared(NamedTuple):
+    name: str
+    type: str
+    required: bool
+    default: str | None
+    description: str
+
+
+class CommandArg(_Declared):
     """One argument. `type` is ``string``, ``integer``, ``float``, ``boolean`` or ``string_array``; defaults are text.
 
     Raises `ValueError` for a type that there is not, or a default of a ``string_array`` that is no JSON list of texts.
     """
 
-    name: str
-    type: str = "string"
-    required: bool = False
-    default: str | None = None
-    description: str = ""
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        if self.type not in _CONVERTERS:
-            raise ValueError(f"argument {self.name!r}: type {self.type!r} is none of {', '.join(_CONVERTERS)}")
-        if self.type == "string_array" and self.default is not None:
+    def __new__(
+        cls,
+        name: str,
+        type: str = "string",
+        required: bool = False,
+        default: str | None = None,
+        description: str = "",
+    ) -> CommandArg:
+        if type not in _CONVERTERS:
+            raise ValueError(f"argument {name!r}: type {type!r} is none of {', '.join(_CONVERTERS)}")
+        if type == "string_array" and default is not None:
             try:
-                _texts(json.loads(self.default))
+                _texts(json.loads(default))
             except ValueError:
-                raise ValueError(f"argument {self.name!r}: the default must be a JSON list of texts") from None
+                raise ValueError(f"argument {name!r}: the default must be a JSON list of texts") from None
+        return super().__new__(cls, name, type, required, default, description)
 
 
 def coerce(arguments: Sequence[CommandArg], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,10 @@ functions with `command`; the loader collects them. Nothing is registered anywhe
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from .coercion import CommandArg
 
@@ -27,8 +25,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class RegisteredCommand:
+class RegisteredCommand(NamedTuple):
     """One command. A `hidden` one is not listed, but can be run; `scopes` are needed beside the endpoint's."""
 
     name: str
@@ -40,6 +37,8 @@ class RegisteredCommand:
 
     @property
     def takes_call(self) -> bool:
+        import inspect  # most servers have no commands of their own
+
         return CALL_PARAMETER in inspect.signature(self.function).parameters
 
 
@@ -146,6 +145,8 @@ def _made(
 def arguments_of(function: Callable[..., Any]) -> tuple[CommandArg, ...]:
     """The arguments that a signature declares."""
     found = []
+    import inspect
+
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == CALL_PARAMETER or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
 from ..catalogue import GROUPS, LIMITS, PARAMS, Catalogue, Endpoint, builtin
@@ -20,19 +18,17 @@ _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~-]+|\{[a-z_]\w*\}))+")
 _METHODS = ("GET", "POST", "PUT", "DELETE")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Route:
     """An endpoint and the function that answers it: ``handler(call, *, name_of_a_field, …)``.
 
     Raises `ValueError` for a declaration that the server could not hold.
     """
 
-    endpoint: Endpoint
-    handler: Callable[..., Response]
-
-    def __post_init__(self) -> None:
-        for problem in _problems(self.endpoint, self.handler):
-            raise ValueError(f"endpoint {self.endpoint.id!r}: {problem}")
+    def __init__(self, endpoint: Endpoint, handler: Callable[..., Response]) -> None:
+        for problem in _problems(endpoint, handler):
+            raise ValueError(f"endpoint {endpoint.id!r}: {problem}")
+        self.endpoint = endpoint
+        self.handler = handler
 
 
 def route(endpoint: Endpoint) -> Callable[[F], F]:
@@ -74,6 +70,8 @@ def _problems(endpoint: Endpoint, handler: Callable[..., Any]) -> Iterable[str]:
         yield "scopes and params are lists of texts"
     yield from _field_problems(endpoint)
     names = [field.name for field in endpoint.fields]
+    import inspect  # most servers have no routes of their own
+
     taken = [p.name for p in inspect.signature(handler).parameters.values() if p.kind is p.KEYWORD_ONLY]
     if taken != names:
         yield f"the handler must take (call, *, {', '.join(names)}), one keyword for each field"

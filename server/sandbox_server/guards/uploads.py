@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Lock
 
 from ..messages import Headers, Refusal, quoted
@@ -20,24 +18,35 @@ _MOST_FINISHED = 64
 _PATIENCE = 2.0  # for a request whose connection broke to notice that
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Upload:
     """One file on its way. What has arrived is in a part beside its target, which nobody can name."""
 
-    owner: str
-    path: str  # as resolved when it began; judged again when it ends
-    part: Replacement | None  # None once it is complete or forgotten
-    replacing: bool
-    headers: Headers  # of the request that began it: its conditions hold for the end
-    mode: int | None
-    mtime: float | None
-    durable: bool
-    length: int | None  # None until the sender knows it
-    id: str = field(default_factory=lambda: secrets.token_hex(16))
-    offset: int = 0  # how many bytes have arrived, as of the last request that has ended
-    receipt: bytes = b""
-    expires: float = 0.0
-    busy: Lock = field(default_factory=Lock)
+    def __init__(
+        self,
+        owner: str,
+        path: str,
+        part: Replacement,
+        replacing: bool,
+        headers: Headers,
+        mode: int | None,
+        mtime: float | None,
+        durable: bool,
+        length: int | None,
+    ) -> None:
+        self.owner = owner
+        self.path = path  # as resolved when it began; judged again when it ends
+        self.part: Replacement | None = part  # None once it is complete or forgotten
+        self.replacing = replacing
+        self.headers = headers  # of the request that began it: its conditions hold for the end
+        self.mode = mode
+        self.mtime = mtime
+        self.durable = durable
+        self.length = length  # None until the sender knows it
+        self.id = os.urandom(16).hex()
+        self.offset = 0  # how many bytes have arrived, as of the last request that has ended
+        self.receipt = b""
+        self.expires = 0.0
+        self.busy = Lock()
 
     @property
     def complete(self) -> bool:

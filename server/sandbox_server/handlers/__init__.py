@@ -8,14 +8,15 @@ from ..messages import Response
 from . import core
 from .files import FILE_HANDLERS
 from .later import Later, later
-from .process import PROCESS_HANDLERS
 
 HANDLERS: Mapping[str, Callable[..., Response]] = {
     "health": core.health,
     "capabilities": core.capabilities,
     "capabilities_check": core.capabilities_check,
     **FILE_HANDLERS,
-    **PROCESS_HANDLERS,
+    **later("shell", "shell", "shell_stream"),
+    **later("process", "process_start", "process_list", "process_detail", "process_signal", "process_stdin"),
+    **later("output", "process_output"),
     **later("openapi", "openapi"),
     **later("search", "files_search"),
     **later("watch", "files_watch"),

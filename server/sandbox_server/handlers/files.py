@@ -9,9 +9,8 @@ from ..call import Call
 from ..guards.paths import Location
 from ..messages import JSON_TYPE, Refusal, Response, json_response, quoted
 from .download import files_download_stream
-from .listing import files_list
+from .later import later
 from .metadata import etag_of, iso_time, kind_of, octal, type_of
-from .upload import files_upload_stream
 
 
 def files_stat(call: Call, *, path: Location, follow: bool) -> Response:
@@ -79,11 +78,11 @@ def _demand(path: Location) -> None:
 
 
 FILE_HANDLERS: Mapping[str, Callable[..., Response]] = {
-    "files_list": files_list,
+    **later("listing", "files_list"),
     "files_stat": files_stat,
     "files_mkdir": files_mkdir,
     "files_delete": files_delete,
     "files_move": files_move,
-    "files_upload_stream": files_upload_stream,
+    **later("upload", "files_upload_stream"),
     "files_download_stream": files_download_stream,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
@@ -23,10 +22,6 @@ class Later:
     def function(self) -> Callable[..., Response]:
         found: Callable[..., Response] = getattr(import_module(f".{self._module}", __package__), self._name)
         return found
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self.function)
 
     def __call__(self, call: Call, **values: Any) -> Response:
         return self.function(call, **values)

@@ -14,9 +14,9 @@ import stat
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from json.encoder import encode_basestring_ascii as json_text
+from typing import NamedTuple
 
 from ..call import Call
 from ..guards.paths import Location
@@ -87,8 +87,7 @@ def _joined(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[byte
     yield from rest
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(NamedTuple):
     """One open directory on the way down."""
 
     directory: Location

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal as signals
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..call import Call
@@ -13,8 +13,6 @@ from ..guards.paths import Location
 from ..messages import Refusal, Response, json_response, quoted
 from ..process.background import Background
 from ..process.table import CEILING
-from .output import process_output
-from .shell import shell, shell_stream
 from .starting import launching
 
 _SIGNALS = (2, 9, 15, 18, 20)
@@ -81,18 +79,6 @@ def process_stdin(call: Call, *, pid: str, data: str | None, data_base64: bytes 
     payload = data_base64 if data_base64 is not None else (data or "").encode()
     record.inlet.write(payload, eof=eof, peer=call.request.peer, patience=_STDIN_PATIENCE)
     return json_response({"id": record.id, "pid": record.pid, "written": len(payload), "closed": eof})
-
-
-PROCESS_HANDLERS: Mapping[str, Callable[..., Response]] = {
-    "shell": shell,
-    "shell_stream": shell_stream,
-    "process_start": process_start,
-    "process_list": process_list,
-    "process_detail": process_detail,
-    "process_signal": process_signal,
-    "process_stdin": process_stdin,
-    "process_output": process_output,
-}
 
 
 def _own(call: Call, pid: str) -> Background:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..call import Call
 from ..messages import Body, Refusal
@@ -46,8 +46,7 @@ def check_size(call: Call, length: int) -> None:
         raise Refusal("payload_too_large", f"the file has {length} bytes, the limit is {limit}", limit=limit)
 
 
-@dataclass(slots=True)
-class Content:
+class Content(NamedTuple):
     """What is to be written: bytes in memory, or (None) the body that has yet to come."""
 
     data: bytes | None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..messages import Refusal, Request, Response
 from .body import WireBody
@@ -25,8 +24,7 @@ class Handler(Protocol):
         """Render and record a refusal of the socket side; what is known of the request is told."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Exchange:
+class Exchange(NamedTuple):
     """A request under way."""
 
     request: Request

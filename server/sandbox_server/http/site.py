@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass, field
 
 from .bounds import Bounds
 from .exchange import Handler
@@ -22,12 +21,14 @@ class RequestIds:
         return f"{self._prefix}{next(self._count):06x}"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class Site:
     """What all connections of a server share."""
 
-    handler: Handler
-    hosts: HostRules = field(default_factory=HostRules)
-    bounds: Bounds = Bounds()
-    ids: RequestIds = field(default_factory=RequestIds)
-    stopping: bool = False  # answers then close their connections
+    __slots__ = ("bounds", "handler", "hosts", "ids", "stopping")
+
+    def __init__(self, handler: Handler, hosts: HostRules | None = None, bounds: Bounds | None = None) -> None:
+        self.handler = handler
+        self.hosts = hosts or HostRules()
+        self.bounds = bounds or Bounds()
+        self.ids = RequestIds()
+        self.stopping = False  # answers then close their connections

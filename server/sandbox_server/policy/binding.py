@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -117,7 +116,7 @@ def _with_upload_size(endpoint: Endpoint, environ: Mapping[str, str]) -> Endpoin
     text = environ.get(UPLOAD_SIZE, "").strip()
     if endpoint.id != "files_upload_stream" or not (text.isascii() and text.isdigit() and len(text) < 19):
         return endpoint
-    return replace(endpoint, limits={**endpoint.limits, "max_bytes": int(text)})
+    return endpoint._replace(limits={**endpoint.limits, "max_bytes": int(text)})
 
 
 def _check(rule: Rule, catalogue: Catalogue) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ..access import OPS, Grant, Identity, Op, PathRule
 from ..auth import Token
@@ -34,10 +34,7 @@ class PathJudges(Protocol):
     def of(self, rule: PathRule) -> PathJudge: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BoundPolicy:
-    """What one server enforces. Nothing of it changes while the server runs."""
-
+class _Bound(NamedTuple):
     policy: ServerPolicy  # as written, and the token of ABX_SERVER_TOKEN where that is the only one
     catalogue: Catalogue
     base_dir: str
@@ -50,7 +47,14 @@ class BoundPolicy:
     rules: Mapping[str, EffectiveRule]
     audit_unrouted: Audit
     document_warnings: tuple[tuple[str, str], ...] = ()  # code, message
-    _grants: dict[tuple[str, str], Grant] = field(default_factory=dict, repr=False)
+
+
+class BoundPolicy(_Bound):
+    """What one server enforces. Nothing of it changes while the server runs."""
+
+    @cached_property
+    def _grants(self) -> dict[tuple[str, str], Grant]:
+        return {}
 
     @property
     def document(self) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..catalogue import LIMITS, Catalogue, builtin
 from . import document as documents
@@ -17,15 +16,27 @@ if TYPE_CHECKING:
     from .bound import BoundPolicy, PathJudges
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPolicy:
+class _Written(NamedTuple):
+    text: str = '{"version": 1}'  # the normalised document; as text it cannot be changed
+    source: str | None = None  # the file it was read from
+
+
+class ServerPolicy(_Written):
     """Which endpoints exist, who may call them, and within which bounds. Never changes; `with_…` makes a new one.
 
     Every way to make one raises `PolicyConfigError` for a document that is not understood in full.
     """
 
-    text: str = '{"version": 1}'  # the normalised document; as text it cannot be changed
-    source: str | None = field(default=None, compare=False)  # the file it was read from
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ServerPolicy) and self.text == other.text
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     @classmethod
     def from_dict(cls, document: object, *, source: str | None = None) -> ServerPolicy:

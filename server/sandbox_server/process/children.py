@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import select
 import signal
 import threading
@@ -181,7 +180,7 @@ class Children:
         with self.guarded():
             self._starting += 1
         try:
-            stamp = 1 << 61 | secrets.randbits(60)  # unlike that of any other command
+            stamp = 1 << 61 | int.from_bytes(os.urandom(7), "big")  # unlike that of any other command
             with self._stamping, kernel.stamping(stamp):
                 pid, pipes = self._spawn(launch, {kernel.MARKER: " ".join(marks)})
             if self._open_files is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
@@ -26,15 +25,17 @@ _JOIN_FROM = 256
 _LEAST_CHUNK = 64
 
 
-@dataclass(slots=True)
 class Chunk:
     """`lead`: the start of a character that the stream's previous chunk ended with; it is told with this one."""
 
-    seq: int
-    stream: int
-    offset: int
-    data: bytes
-    lead: bytes = b""
+    __slots__ = ("data", "lead", "offset", "seq", "stream")
+
+    def __init__(self, seq: int, stream: int, offset: int, data: bytes, lead: bytes = b"") -> None:
+        self.seq = seq
+        self.stream = stream
+        self.offset = offset
+        self.data = data
+        self.lead = lead
 
     def end(self) -> int:
         return self.offset + len(self.data)
@@ -66,12 +67,14 @@ class Block(NamedTuple):
     data: bytes
 
 
-@dataclass(slots=True)
 class Cursor:
     """How far one reader got: the next byte of each stream."""
 
-    next: dict[int, int] = field(default_factory=lambda: {STDOUT: 0, STDERR: 0})
-    seq: int = 0
+    __slots__ = ("next", "seq")
+
+    def __init__(self, next: dict[int, int] | None = None, seq: int = 0) -> None:
+        self.next = {STDOUT: 0, STDERR: 0} if next is None else next
+        self.seq = seq
 
 
 class Ring:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import signal
 import threading
 import time
@@ -60,7 +60,7 @@ class ProcessTable:
             self.supervisor.start()  # first: a child that nobody can watch would be worse than none
         except RuntimeError:
             raise Refusal("busy", "out of threads; try again") from None
-        return self._children.start(launch, secrets.token_hex(_ID_LENGTH // 2))
+        return self._children.start(launch, os.urandom(_ID_LENGTH // 2).hex())
 
     def run(self, launch: Launch, peer: Peer, *, timeout: float) -> Run:
         """Start a command whose output `peer` waits for."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
 from contextlib import suppress
@@ -104,7 +103,7 @@ class Terminals:
             for descriptor in ends:
                 os.close(descriptor)
             raise
-        return Session(child, ends, id=secrets.token_hex(16), owner=owner, size=size, idle_seconds=idle_seconds)
+        return Session(child, ends, id=os.urandom(16).hex(), owner=owner, size=size, idle_seconds=idle_seconds)
 
     def _take_place(self, limit: int) -> None:
         with self._lock:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 import threading
 import time
 from collections import deque
@@ -36,7 +35,7 @@ class Tree:
     """Raises `OSError` when the directory cannot be opened, `TooLarge` when it holds more than is kept track of."""
 
     def __init__(self, below: Below, *, recursive: bool, renames: bool, interval: float) -> None:
-        self.id = secrets.token_hex(8)
+        self.id = os.urandom(8).hex()
         self.ended: str | None = None  # why nothing comes any more: "removed", "too_large", "shutdown"
         self.last = 0  # number of the latest change
         self._below = below

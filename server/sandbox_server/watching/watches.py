@@ -6,7 +6,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -92,13 +91,13 @@ class Reader:
         return f"{self._tree.id}-{number}"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Shared:
     """One tree and how many read it."""
 
-    tree: Tree
-    readers: int = 1
-    idle_since: float = math.inf
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.readers = 1
+        self.idle_since = math.inf
 
 
 class Watches:

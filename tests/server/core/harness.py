@@ -17,10 +17,11 @@ from sandbox_server.catalogue import Endpoint, Field
 from sandbox_server.confinement import Confinement
 from sandbox_server.guards.environment import EnvGuard
 from sandbox_server.guards.paths import PathGuards
+from sandbox_server.guards.uploads import Uploads
 from sandbox_server.machinery import Machinery
 from sandbox_server.messages import Aborted, FileSlice, Headers, Refusal, Request, Response
 from sandbox_server.process.table import ProcessTable
-from sandbox_server.services import Services
+from sandbox_server.services import PROGRAM_PATH, Services
 from sandbox_server.settings import bind_policy
 
 JSON = ("Content-Type", "application/json")
@@ -98,6 +99,14 @@ class Binder:
             environment=EnvGuard(frozenset({"HIDDEN"})),
             processes=ProcessTable(confinement.run),
             confinement=confinement,
+            uploads=Uploads(),
+            child_environment={},
+            program_path=PROGRAM_PATH,
+            isolation="none",
+            implemented=frozenset(),
+            has_tokens=False,
+            secret_values=(),
+            commands=CommandRegistry(),
         )
         self.calls: list[Call] = []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import sandbox_server
 from sandbox_server.arguments import _PARSERS
 from sandbox_server.catalogue import GROUPS, LIMITS, PARAMS, Catalogue, Endpoint, Field, builtin
 from sandbox_server.handlers import HANDLERS
+from sandbox_server.handlers.later import Later
 from sandbox_server.messages import REFUSALS
 
 SOURCES = sorted(Path(sandbox_server.__file__).parent.rglob("*.py"))
@@ -24,7 +24,9 @@ ROUTES = {route.route: route for endpoint in builtin().values() for route in end
 
 @pytest.mark.parametrize("endpoint", sorted(HANDLERS))
 def test_a_handler_takes_exactly_the_fields_of_its_endpoint(endpoint: str) -> None:
-    call, *values = inspect.signature(HANDLERS[endpoint]).parameters.values()
+    handler = HANDLERS[endpoint]
+    function = handler.function if isinstance(handler, Later) else handler
+    call, *values = inspect.signature(function).parameters.values()
     assert call.name == "call"
     assert {value.kind for value in values} <= {inspect.Parameter.KEYWORD_ONLY}
     assert {value.default for value in values} <= {inspect.Parameter.empty}  # defaults are the catalogue's alone
@@ -56,7 +58,7 @@ def test_a_declaration_uses_known_words_and_can_be_bound(endpoint: Endpoint) -> 
 def test_every_kind_that_has_a_guard_is_guarded() -> None:
     order = ("env", "command", "url", "path", "paths", "base64")
     fields = tuple(Field(kind, kind, "body", "") for kind in (*reversed(order), "text"))
-    guarded = replace(ROUTES["shell"], fields=fields).guarded
+    guarded = ROUTES["shell"]._replace(fields=fields).guarded
     assert sorted(field.kind for field in guarded) == sorted(order)
     assert [field.kind for field in guarded if field.kind in ("env", "command", "path", "base64")] == [
         "env", "command", "path", "base64",

@@ -499,6 +499,17 @@ def test_importing_the_package_imports_nothing_of_it() -> None:
     assert done.stdout.strip() == "['sandbox_server._version']"
 
 
+def test_a_start_imports_nothing_that_only_few_requests_need() -> None:
+    """Of the standard library, what costs most; on a bare interpreter, since the site's own hooks import too."""
+    code = "import sys, sandbox_server.server, sandbox_server.cli; print(*sys.modules)"
+    environ = {"PYTHONPATH": str(Path(sandbox_server.__file__).parent.parent)}
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env=environ)
+    slow = {"asyncio", "ctypes.util", "dataclasses", "email", "http.client", "inspect", "pty", "random", "secrets",
+            "shutil", "ssl", "tarfile", "tempfile", "urllib.parse", "zipfile"}  # fmt: skip
+    late = {f"sandbox_server.handlers.{name}" for name in ("archive", "browser", "git", "shell", "terminal", "upload")}
+    assert not (slow | late) & set(done.stdout.split())
+
+
 def test_a_thread_leaves_the_signals_of_the_process_alone(base: Path) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)]
     with SandboxServer(settings(base)) as server:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -61,7 +60,7 @@ def test_a_policy_in_force_cannot_be_changed() -> None:
     assert not bound.rule("shell").enabled
     with pytest.raises(TypeError):
         bound.rules["shell"] = bound.rules["health"]  # type: ignore[index]
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         bound.mode = "observe"  # type: ignore[misc]
     with pytest.raises(AttributeError):
         bound.rule("shell").enabled = True  # type: ignore[misc]

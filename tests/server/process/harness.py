@@ -18,7 +18,7 @@ from sandbox_server.access import Grant, Identity
 from sandbox_server.call import Call
 from sandbox_server.catalogue import builtin
 from sandbox_server.guards.commands import Command
-from sandbox_server.handlers.process import PROCESS_HANDLERS
+from sandbox_server.handlers import HANDLERS
 from sandbox_server.messages import FRAMES_TYPE, Headers, Request, Response, Wait
 from sandbox_server.process.caller import attended
 from sandbox_server.process.table import ProcessTable
@@ -125,7 +125,7 @@ class Bench:
         if isinstance(values.get("command"), str):
             values["command"] = command(values["command"])
         call = self.call(endpoint, **how)
-        response = PROCESS_HANDLERS[endpoint](call, **values)
+        response = HANDLERS[endpoint](call, **values)
         if isinstance(response.body, Generator):
             response.body = _served(response.body, cast(Peer, call.request.peer))
         return response
