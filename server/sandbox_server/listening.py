@@ -151,7 +151,7 @@ def _said(where: str, advice: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         # The system's own words, to which Python may add; what only Python or a resolver says has no such number.
-        reason = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or error
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
         raise ConfigurationError(f"cannot listen on {quoted(where)}: {reason}{advice}") from None
 
 
