@@ -265,6 +265,10 @@ def _not_routed(request: Request, methods: Mapping[str, Endpoint]) -> Refusal:
     allowed = sorted({*methods, *(["HEAD"] if "GET" in methods else [])})
     refusal = Refusal("method_not_allowed", f"this path takes {', '.join(allowed)}")
     refusal.headers.append(("Allow", ", ".join(allowed)))
+    # Also where an upload in parts begins: that is how its sender asks for it (draft-ietf-httpbis-resumable-upload).
+    routes = (route for endpoint in methods.values() for route in endpoint.routes if route.method == "PATCH")
+    if patches := {kind for route in routes for kind in route.raw_types}:
+        refusal.headers.append(("Accept-Patch", ", ".join(sorted(patches))))
     return refusal
 
 

@@ -79,7 +79,9 @@ def status(call: Call, *, id: str) -> Response:
 def append(call: Call, *, id: str) -> Response:
     """The bytes that follow those which have arrived; with ``Upload-Complete: ?1`` they are the last."""
     if not call.raw:
-        raise Refusal("unsupported_media_type", f"send the bytes as {PARTIAL_TYPE}")
+        refusal = Refusal("unsupported_media_type", f"send the bytes as {PARTIAL_TYPE}")
+        refusal.headers.append(("Accept-Patch", PARTIAL_TYPE))
+        raise refusal
     headers = call.request.headers
     complete, offset = upload_complete(headers), _whole(headers, "upload-offset")
     if complete is None or offset is None:

@@ -155,6 +155,18 @@ def test_a_length_may_become_known_later(sender: Sender) -> None:
     assert refusal(sender.add(2, b"34")) == (400, "invalid_argument")
 
 
+def test_a_sender_who_asks_learns_that_parts_are_taken(sender: Sender, files: Files) -> None:
+    sender.begin()
+    request = files.server.request
+    for reply in (
+        request("OPTIONS", "/files/upload-stream"),
+        request("OPTIONS", sender.place),
+        request("PATCH", sender.place, b"x", {"Content-Type": OCTETS}),
+    ):
+        assert (reply.status in (405, 415), reply.headers.get("accept-patch")) == (True, PARTIAL)
+    assert "accept-patch" not in request("OPTIONS", "/files/mkdir").headers
+
+
 def test_what_is_no_part_is_refused(sender: Sender, files: Files) -> None:
     sender.begin()
     request = files.server.request
