@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox_sdk import Capabilities, Sandbox, SandboxError, ServerClient
+from sandbox_sdk import Capabilities, Sandbox, SandboxConnectionError, SandboxError, ServerClient
 
 from .grammar import Mistake
-from .vocabulary import commands
 
 
 class Connected(Sandbox):
@@ -25,13 +24,15 @@ class Connected(Sandbox):
         try:
             client = ServerClient(url, uds=socket, token=token)
         except ValueError as error:
-            raise Mistake(str(error).removeprefix("base_url "), commands()["connect"].example) from None
+            raise Mistake(str(error).removeprefix("base_url "), "write it as https://sandbox.example:9000") from None
         try:
             found = client.discover()
             client.forget_discovery()
             return cls(name, client, found)
-        except BaseException:
+        except BaseException as error:
             client.close()
+            if isinstance(error, SandboxConnectionError):
+                raise Mistake(error.message, "check the address, and whether the server runs") from error
             raise
 
     @property

@@ -264,8 +264,8 @@ def _json(value: object) -> object:
 
 
 def _spoken(text: str) -> str:
-    """Hints are written for a notebook; here the same words stand behind another name."""
-    return re.sub(r"%%?sandbox\b", PROGRAM, text)
+    """Hints are written for a notebook; here the same words stand behind another name, and give no variable a value."""
+    return re.sub(r"(?:\b\w+ = )?%%?sandbox\b", PROGRAM, text)
 
 
 def _complain(*lines: Any) -> None:

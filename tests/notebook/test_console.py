@@ -157,7 +157,12 @@ def test_a_server_that_is_there_is_named_before_the_word(tmp_path: Path) -> None
         assert nb("--url", server.url, "run", "echo", "hi").stdout == "hi\n"
         assert nb(f"--url={server.url}", "mkdir", "new").returncode == 0
         assert (tmp_path / "base" / "new").is_dir()
-    assert nb("--url", "http://127.0.0.1:1", "ls").returncode == 1
+    for url, hint in (
+        ("http://127.0.0.1:1", "check the address, and whether the server runs"),
+        ("http://x:port", "write it as https://sandbox.example:9000"),
+    ):
+        done = nb("--url", url, "ls")
+        assert done.returncode == 1 and done.stderr.splitlines()[1:] == [f"  {hint}"]
     assert nb("connect", "http://127.0.0.1:1").stderr.splitlines()[1] == "  nbsandbox --url URL, then what to do"
 
 
@@ -165,7 +170,8 @@ def test_help_speaks_of_this_program() -> None:
     done = nb()
     assert done.returncode == 0 and "%sandbox" not in done.stdout
     assert nb("--help").stdout == done.stdout
-    assert nb("ls", "--help").stdout.splitlines()[0] == "nbsandbox ls: list a directory of the sandbox"
+    lines = nb("ls", "--help").stdout.splitlines()
+    assert (lines[0], lines[-1]) == ("nbsandbox ls: list a directory of the sandbox", "example: nbsandbox ls -l")
     assert re.fullmatch(r"nbsandbox \d+\.\d+\S*\n", nb("--version").stdout)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from sandbox_sdk import SandboxConnectionError
-
 from ..connected import Connected
 from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
@@ -31,10 +29,7 @@ def connect(call: Invocation) -> Outcome:
     known = call.session.entries.get(name)
     if known is not None and not isinstance(known.sandbox, Connected):
         raise Mistake(f'a sandbox "{name}" is running', "%sandbox connect … --name OTHER")
-    try:
-        sandbox = Connected.to(name, url or None, socket or None, token)
-    except SandboxConnectionError as error:
-        raise Mistake(error.message, "check the address, and whether the server runs") from error
+    sandbox = Connected.to(name, url or None, socket or None, token)
     if known is not None:
         known.sandbox.kill()
     call.session.add(Entry(name, sandbox, again=call.parsed.line))
