@@ -261,9 +261,10 @@ class _Reading:
             raise self._mistake(message, f"%sandbox {self.command.name} {near}", word)
 
     def _unknown(self, name: str, word: Word) -> None:
-        near = nearest(name, [option.name for option in self.command.options])
+        names = {option.name.lstrip("-"): option.name for option in self.command.options}  # dashes are alike in all
+        near = nearest(name.lstrip("-"), names)
         if near:
-            hint = f"did you mean {near}?"
+            hint = f"did you mean {names[near]}?"
         elif self.command.verbatim:
             hint = f"%sandbox {self.command.name} -- {quote(word.text)} …  if it is part of the command"
         else:

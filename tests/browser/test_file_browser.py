@@ -289,6 +289,31 @@ def test_field_164_downloads_past_every_limit_arrive_with_their_bytes(lab: Lab) 
         assert "rate exceeded" not in lab.log.read_text()
 
 
+ODD_NAMES = ("a b.txt", "a%20b.txt", "a#b.txt", "a?b=c&d.txt", "日本語 é.txt")
+
+
+@pytest.mark.field(4)
+def test_field_004_a_download_keeps_the_name_of_the_file(lab: Lab) -> None:
+    """Two of these names would be one if anything wrote or read one of them as an address."""
+    files = {name: f"this is {name}".encode() for name in ODD_NAMES}
+    name = lab.write("names.ipynb", start(files), "sb.kill()")
+    with browse(lab, name) as page:
+        ready(page, len(files))
+        page.page.evaluate(
+            "() => { window.named = []; const kind = HTMLAnchorElement.prototype, { click } = kind;"
+            " kind.click = function () { window.named.push(this.download); click.call(this); }; }"
+        )
+        for one, data in files.items():
+            row(page, one).click()
+            with page.page.expect_download(timeout=60_000) as download:
+                page.page.get_by_role("button", name="Download").click()
+            # Chromium itself gives the file another name where some systems do not allow that one.
+            assert download.value.suggested_filename == one.replace("?", "_")
+            assert Path(download.value.path()).read_bytes() == data
+        assert page.page.evaluate("() => window.named") == list(files)
+        page.run(1)
+
+
 def test_a_download_goes_on_after_the_connection_to_the_kernel_broke(lab: Lab) -> None:
     make = "import hashlib\ndata = os.urandom(60 << 20)\n(root / 'large.bin').write_bytes(data)\n"
     name = lab.write(

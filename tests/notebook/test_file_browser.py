@@ -187,6 +187,17 @@ def test_a_download_is_the_file_as_it_was_at_one_moment(desk: Desk, place: Path)
     assert desk.ask("piece", id="one", offset=0)["error"] == "this download has ended"
 
 
+@pytest.mark.field(4)
+def test_field_004_a_download_keeps_every_name_and_takes_none_for_another(desk: Desk, place: Path) -> None:
+    names = ["a b", "a%20b", "a%2520b", "a#b", "a?b=c&d", "日本語 é", "a+b", "%2e%2e%2fa"]
+    for name in names:
+        (place / name).write_text(f"this is {name}")
+    for name in names:
+        answer, got = desk.fetch(name)
+        assert (answer["name"], got.decode()) == (name, f"this is {name}")
+        desk.say("discard", id="one")
+
+
 def test_an_empty_file_is_downloaded_too(desk: Desk, place: Path) -> None:
     (place / "empty").touch()
     answer, _ = desk.fetch("empty")

@@ -78,6 +78,7 @@ def test_braces_and_dollars_reach_the_command_as_written() -> None:
         ("zzzzz", '"zzzzz" is no subcommand', "%sandbox help"),
         ("start --polcy x", 'option "--polcy" is unknown', "did you mean --policy?"),
         ("ls -q", 'option "-q" is unknown', "%sandbox ls --help"),
+        ("upload --pick --wait", 'option "--wait" is unknown', "%sandbox upload --help"),
         ("start --policy", 'option "--policy" needs a value', "%sandbox start --policy P"),
         ("start --keep=yes", 'option "--keep" takes no value', "%sandbox start --keep"),
         (

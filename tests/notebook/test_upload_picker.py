@@ -11,6 +11,8 @@ import pytest
 from sandbox_notebook import UploadPicker
 from sandbox_sdk import Receipt, Sandbox
 
+from .conftest import Run, failure
+
 DATA = b"some bytes that arrive in two pieces"
 
 
@@ -61,3 +63,11 @@ def test_a_listener_that_fails_loses_no_file(sandbox: Sandbox, monkeypatch: pyte
     picker._hear(None, {"kind": "close", "id": "1"}, ())
     assert [one["kind"] for one in answers] == ["at", "done", "failed"]
     assert answers[-1]["message"] == "ValueError: mine" and len(picker.receipts) == 1
+
+
+def test_nothing_waits_in_a_cell_for_the_page_that_the_cell_holds_up(started: Run, sandbox: Sandbox) -> None:
+    """What is picked comes to listeners and later cells: a cell that waited for it would wait for ever."""
+    assert failure(started("%sandbox upload --pick --wait")) == ('option "--wait" is unknown', "%sandbox upload --help")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'wait'"):
+        UploadPicker(sandbox, wait=True)  # type: ignore[call-arg]
+    assert not [name for name in dir(UploadPicker) if name.startswith(("wait", "result")) or name == "__await__"]

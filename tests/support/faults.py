@@ -125,7 +125,6 @@ FAULTS: dict[int, str] = {
 
 #: Those that nothing here can show yet, and what will.
 LATER: dict[int, str] = {
-    4: "widgets",
     7: "port previews",
     8: "port previews",
     37: "signed addresses",
