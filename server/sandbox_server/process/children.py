@@ -17,8 +17,8 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from ..access import Scope
@@ -165,6 +165,7 @@ class Children:
         self._open_files = open_files  # the soft limit of children, where it is not the server's
         self.mark = os.urandom(8).hex()
         self._lock = threading.Lock()
+        self._guard = _Guard(self._lock.acquire, self._leave)
         self._stamping = threading.Lock()
         self._own: dict[int, Child] = {}
         self._starting = 0  # forked perhaps, but not registered yet
@@ -246,11 +247,12 @@ class Children:
             finally:
                 self._lock.release()
 
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def guarded(self) -> _Guard:
         """The lock; whoever lets go of it does the reaping that was called for meanwhile."""
-        with self._lock:
-            yield
+        return self._guard
+
+    def _leave(self) -> None:
+        self._lock.release()
         if self._again or self._blocked:
             self.reap()
 
@@ -271,6 +273,22 @@ class Children:
                 return False
             else:
                 os.waitid(os.P_PID, ended.si_pid, os.WEXITED | os.WNOHANG)
+
+
+class _Guard:
+    """A context manager that costs little: every command passes it several times."""
+
+    __slots__ = ("_enter", "_leave")
+
+    def __init__(self, enter: Callable[[], object], leave: Callable[[], None]) -> None:
+        self._enter = enter
+        self._leave = leave
+
+    def __enter__(self) -> None:
+        self._enter()
+
+    def __exit__(self, *error: object) -> None:
+        self._leave()
 
 
 def _status(pid: int) -> Exit | None:

@@ -81,23 +81,19 @@ def _popen(launch: Launch, extra: Mapping[str, str], stdin: int, stdout: int, st
     if launch.terminal >= 0:
         program, argv = _SH, ("sh", "-c", _TAKE_TERMINAL, os.ttyname(launch.terminal), program, *argv[1:])
     process = subprocess.Popen(
-        [_encoded(word) for word in argv],
-        executable=_encoded(program),
+        list(argv),
+        executable=program,
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
         pass_fds=launch.inherit,
         cwd=f"{_DESCRIPTORS}/{launch.cwd}" if by_descriptor else launch.cwd_path,
-        env={_encoded(n): _encoded(v) for n, v in {**launch.env, "PWD": launch.cwd_path, **extra}.items()},
+        env={**launch.env, "PWD": launch.cwd_path, **extra},
         start_new_session=True,  # not preexec_fn, which forgoes vfork and costs four times as much
     )
     # Whoever called waits for the process itself; to `subprocess` it shall look finished.
     process.returncode = 0
     return process.pid
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _pipe(theirs: list[int], ours: list[int], *, incoming: bool = False) -> tuple[int, int]:
