@@ -24,8 +24,8 @@ from .starting import launching
 from .text import Captured
 
 _LONGEST_NAME = 100
-#: What a plain answer holds at most: of each stream where no limit is written, and of everything shown.
-_MOST_SHOWN = 64 << 20
+#: What a plain answer holds at most of everything shown; each thing counts at least what it takes to hold it.
+_MOST_SHOWN, _EACH = 64 << 20, 2 << 10
 _COMMENT = b":\n\n"
 
 
@@ -194,7 +194,7 @@ def _collected(events: Iterator[Event], most: int | None) -> dict[str, Any]:
             case Output(stream, data):
                 captured[stream].add(data)
             case Shown(kind, size=size):
-                left -= size
+                left -= size + _EACH
                 cut = cut or left < 0
                 if left >= 0:
                     results.append({"type": kind, **_facts("", event)[1]})

@@ -201,6 +201,13 @@ def test_forged_messages_in_the_right_format_are_the_liar_s_own_harm(context: Co
     assert context.value("1") == "1"
 
 
+def test_a_plain_answer_holds_so_many_small_things_and_no_more(context: Context) -> None:
+    small = "message({'op': 'display', 'number': 10**30, 'data': {'text/plain': 'x'}, 'metadata': {}})"
+    answer = context.run(f"{SAY}for _ in range(34_000): {small}")
+    assert (answer["status"], answer["truncated"]) == ("ok", True)
+    assert 30_000 < len(answer["results"]) < 1 << 15
+
+
 def _ticks(pid: int) -> int:
     """How long a process has computed."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
