@@ -6,6 +6,7 @@ import os
 import traceback
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_WIDGETS = "sandbox_notebook."
 _BOLD, _OFF = "\x1b[1m", "\x1b[0m"
 
 
@@ -26,10 +27,11 @@ def _in_package(filename: str) -> bool:
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """From the user's cell down to the call into this package."""
+    """From the user's cell down to the call into this package, or into a widget that calls it."""
     frames: list[traceback.FrameSummary] = []
-    for frame in traceback.extract_tb(error.__traceback__):
-        if _in_package(frame.filename):
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame, module in zip(traceback.extract_tb(error.__traceback__), modules, strict=True):
+        if _in_package(frame.filename) or module.startswith(_WIDGETS):
             break
         if f"{os.sep}IPython{os.sep}core{os.sep}" in frame.filename:
             frames.clear()

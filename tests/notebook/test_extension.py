@@ -136,6 +136,9 @@ def test_an_error_of_the_client_shows_what_and_where_and_no_line_of_ours(run: Ru
     assert "sandbox_sdk" not in "".join(shown) and len(shown) <= 4
     assert type(done.error).__name__ == "NotFoundError"
 
+    widget = run("from sandbox_notebook import FileBrowser\nFileBrowser(sb, 'nope')")
+    assert [strip(line) for line in widget.traceback][1:] == ["  line 2: FileBrowser(sb, 'nope')"]
+
     whole = run("%config SandboxMagics.tracebacks = True\nload('nope')")
     assert "sandbox_sdk" in strip("".join(whole.traceback))
 
