@@ -24,6 +24,7 @@ from ._twins import AsyncFilesTwins  # async only
 from .archives import AsyncArchives
 from .changes import AsyncFileChanges
 from .connection import AsyncConnection
+from .downloads import AsyncDownloads
 from .trees import AsyncTrees
 from .watch import AsyncFileWatch
 
@@ -35,6 +36,8 @@ class AsyncFiles(AsyncFilesTwins, AsyncFileChanges):
     def __init__(self, connection: AsyncConnection) -> None:
         super().__init__(connection)
         self._archives = AsyncArchives(connection)
+        self._downloads = AsyncDownloads(connection)
+        self._trees = AsyncTrees(connection, self._transfers, self._downloads)
 
     @property
     def _twin(self) -> Files:  # async only
@@ -166,7 +169,7 @@ class AsyncFiles(AsyncFilesTwins, AsyncFileChanges):
             return await self._store(src, dst, options, report)
         path = os.fspath(src)
         if await arun_blocking(lambda: os.path.isdir(path)):
-            return await AsyncTrees(self._connection, self._transfers).upload(path, dst, options, report)
+            return await self._trees.upload(path, dst, options, report)
         target = layout.inside(dst, layout.base_name(path)) if dst.endswith("/") else dst
         with await arun_blocking(lambda: sources.of_path(path)) as source:
             report.total = source.size
@@ -234,8 +237,7 @@ class AsyncFiles(AsyncFilesTwins, AsyncFileChanges):
         arrive as it was sent, or when files of a directory failed.
         """
         report = Progress(acallback(progress))
-        trees = AsyncTrees(self._connection, self._transfers)
-        receipt = await trees.download(src, os.fspath(dst), Options(verify=verify), report)
+        receipt = await self._trees.download(src, os.fspath(dst), Options(verify=verify), report)
         report.finish()
         return receipt
 
@@ -296,13 +298,13 @@ class AsyncFiles(AsyncFilesTwins, AsyncFileChanges):
         """
         if offset < 0 or (length is not None and length < 1):
             raise ValueError("offset= begins at 0, length= at 1")
-        return await self._transfers.read(path, limit, offset, length)
+        return await self._downloads.read(path, limit, offset, length)
 
     async def read_text(
         self, path: str, *, encoding: str = "utf-8", errors: str = "strict", limit: int | None = READ_LIMIT
     ) -> str:
         """A whole file as text; one that is not text in this encoding is a `NotTextError`."""
-        data = await self._transfers.read(path, limit)
+        data = await self._downloads.read(path, limit)
         try:
             return data.decode(encoding, errors)
         except UnicodeDecodeError as error:

@@ -13,15 +13,17 @@ from ..transfer import source as sources
 from ..transfer.options import Options
 from ..transfer.progress import Progress
 from .connection import AsyncConnection
+from .downloads import AsyncDownloads
 from .transfers import AsyncTransfers
 
 
 class AsyncTrees:
     """Moves directories, and decides where a download ends up."""
 
-    def __init__(self, connection: AsyncConnection, transfers: AsyncTransfers) -> None:
+    def __init__(self, connection: AsyncConnection, transfers: AsyncTransfers, downloads: AsyncDownloads) -> None:
         self._connection = connection
         self._transfers = transfers
+        self._downloads = downloads
 
     async def upload(self, path: str, dst: str, options: Options, progress: Progress) -> Receipt:
         """Store a local directory in the sandbox. All sizes are known, and judged, before a byte moves."""
@@ -61,7 +63,7 @@ class AsyncTrees:
         if not layout.content_only(src):
             local = os.path.join(dst, layout.base_name(src)) if into else dst
             try:
-                return await self._transfers.download(src, local, options, progress)
+                return await self._downloads.download(src, local, options, progress)
             except NotFoundError:
                 info = await self._stat(src)
                 if info is None or not info.is_dir:
@@ -96,7 +98,7 @@ class AsyncTrees:
 
     async def _download_one(self, entry: FileEntry, place: str, options: Options, progress: Progress) -> FileOutcome:
         try:
-            receipt = await self._transfers.download(entry.path, place, options, progress)
+            receipt = await self._downloads.download(entry.path, place, options, progress)
         except NotFoundError as error:
             if entry.kind == "symlink":
                 return FileOutcome(entry.path, place, skipped="a link to a directory or to nothing")

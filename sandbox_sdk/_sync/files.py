@@ -23,6 +23,7 @@ from ..transfer.source import Data, Source
 from .archives import Archives
 from .changes import FileChanges
 from .connection import Connection
+from .downloads import Downloads
 from .trees import Trees
 from .watch import FileWatch
 
@@ -34,6 +35,8 @@ class Files(FileChanges):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._archives = Archives(connection)
+        self._downloads = Downloads(connection)
+        self._trees = Trees(connection, self._transfers, self._downloads)
 
     def list(
         self, path: str = ".", *, recursive: bool = False, max_entries: int | None = None, max_depth: int | None = None
@@ -161,7 +164,7 @@ class Files(FileChanges):
             return self._store(src, dst, options, report)
         path = os.fspath(src)
         if run_blocking(lambda: os.path.isdir(path)):
-            return Trees(self._connection, self._transfers).upload(path, dst, options, report)
+            return self._trees.upload(path, dst, options, report)
         target = layout.inside(dst, layout.base_name(path)) if dst.endswith("/") else dst
         with run_blocking(lambda: sources.of_path(path)) as source:
             report.total = source.size
@@ -227,8 +230,7 @@ class Files(FileChanges):
         arrive as it was sent, or when files of a directory failed.
         """
         report = Progress(callback(progress))
-        trees = Trees(self._connection, self._transfers)
-        receipt = trees.download(src, os.fspath(dst), Options(verify=verify), report)
+        receipt = self._trees.download(src, os.fspath(dst), Options(verify=verify), report)
         report.finish()
         return receipt
 
@@ -289,13 +291,13 @@ class Files(FileChanges):
         """
         if offset < 0 or (length is not None and length < 1):
             raise ValueError("offset= begins at 0, length= at 1")
-        return self._transfers.read(path, limit, offset, length)
+        return self._downloads.read(path, limit, offset, length)
 
     def read_text(
         self, path: str, *, encoding: str = "utf-8", errors: str = "strict", limit: int | None = READ_LIMIT
     ) -> str:
         """A whole file as text; one that is not text in this encoding is a `NotTextError`."""
-        data = self._transfers.read(path, limit)
+        data = self._downloads.read(path, limit)
         try:
             return data.decode(encoding, errors)
         except UnicodeDecodeError as error:

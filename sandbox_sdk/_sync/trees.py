@@ -14,15 +14,17 @@ from ..transfer import source as sources
 from ..transfer.options import Options
 from ..transfer.progress import Progress
 from .connection import Connection
+from .downloads import Downloads
 from .transfers import Transfers
 
 
 class Trees:
     """Moves directories, and decides where a download ends up."""
 
-    def __init__(self, connection: Connection, transfers: Transfers) -> None:
+    def __init__(self, connection: Connection, transfers: Transfers, downloads: Downloads) -> None:
         self._connection = connection
         self._transfers = transfers
+        self._downloads = downloads
 
     def upload(self, path: str, dst: str, options: Options, progress: Progress) -> Receipt:
         """Store a local directory in the sandbox. All sizes are known, and judged, before a byte moves."""
@@ -62,7 +64,7 @@ class Trees:
         if not layout.content_only(src):
             local = os.path.join(dst, layout.base_name(src)) if into else dst
             try:
-                return self._transfers.download(src, local, options, progress)
+                return self._downloads.download(src, local, options, progress)
             except NotFoundError:
                 info = self._stat(src)
                 if info is None or not info.is_dir:
@@ -97,7 +99,7 @@ class Trees:
 
     def _download_one(self, entry: FileEntry, place: str, options: Options, progress: Progress) -> FileOutcome:
         try:
-            receipt = self._transfers.download(entry.path, place, options, progress)
+            receipt = self._downloads.download(entry.path, place, options, progress)
         except NotFoundError as error:
             if entry.kind == "symlink":
                 return FileOutcome(entry.path, place, skipped="a link to a directory or to nothing")
