@@ -51,6 +51,8 @@ class SandboxError(Exception, Shown):
     #: True shows whole tracebacks in notebooks, too; ``%config SandboxMagics.tracebacks`` sets it.
     whole_traceback = False
 
+    _repr_pretty_ = Shown._repr_pretty_  # before that of exceptions
+
     def _render_traceback_(self) -> list[str]:
         """For IPython."""
         if self.whole_traceback:

@@ -34,6 +34,13 @@ class Shown:
         table = self._table()
         return {"text/plain": as_text(table), "text/html": as_html(table)}
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The same text. IPython has ways of its own for lists and exceptions, which it would prefer to a bundle."""
+        from .table import as_text
+
+        alone = len(printer.stack) == 1  # and not a part of something else
+        printer.text(as_text(self._table()) if alone else repr(self))
+
 
 class Listing(Shown, list[T]):
     """A list of values that shows itself as one table; otherwise a list like any other."""

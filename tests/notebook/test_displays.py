@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sandbox_notebook.displays import Displays
-from sandbox_sdk import AsyncSandbox, Sandbox
+from sandbox_sdk import AsyncSandbox, FileEntry, FileList, Sandbox
+from tests.sdk.test_displays import VALUES
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -73,3 +74,15 @@ def test_an_asynchronous_sandbox_has_the_same_panel_and_an_ended_one_none(sandbo
     with Sandbox.local(name="ended", isolation="none") as ended:
         pass
     assert shell.shown(ended) == {"text/plain": '<Sandbox "ended": state ended>', "text/html": ended._repr_html_()}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_ipython_shows_the_text_of_a_value_and_not_what_it_has_for_lists_and_errors(name: str) -> None:
+    value, text = VALUES[name]
+    assert Shell(kernel=False).shown(value)["text/plain"] == text
+
+
+def test_as_a_part_of_something_else_a_value_is_one_line() -> None:
+    entry = FileEntry("a", "a", "file")
+    for whole in ((FileList([entry]), 1), {"a": entry}):
+        assert Shell(kernel=False).shown(whole)["text/plain"].replace("\n", "").replace("  ", "") == repr(whole)
