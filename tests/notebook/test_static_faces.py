@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+import sandbox_notebook
 from sandbox_notebook.widgets.process import ProcessPane
 from sandbox_notebook.widgets.terminal import TerminalPane
 
 from .conftest import Ran, Run, failure
+
+EXTENSION = Path(sandbox_notebook.__file__).parent
 
 
 @pytest.fixture
@@ -105,3 +110,49 @@ def test_a_picker_tells_the_place_and_the_rules(run: Run, here: Path, still: Run
 def test_without_the_library_of_the_widgets_a_path_is_asked_for(still: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandbox_notebook.verbs.upload.find_spec", lambda name: None)
     assert failure(still("%sandbox upload"))[0] == "path is missing"
+
+
+CELLS = """
+import sandbox_notebook as ours
+sb = %sandbox start
+sleeper = sb.process.start(['sleep', '600'])
+made = {
+    'CapabilityTable': lambda: ours.CapabilityTable(sb),
+    'FileBrowser': lambda: ours.FileBrowser(sb),
+    'PolicyMatrix': lambda: ours.PolicyMatrix(['read-only', 'workspace']),
+    'ProcessPane': lambda: ours.ProcessPane(sleeper),
+    'SandboxPanel': lambda: ours.SandboxPanel(sb),
+    'TerminalPane': lambda: ours.TerminalPane(sb),
+    'UploadPicker': lambda: ours.UploadPicker(sb),
+}
+faces = {}
+for name, make in made.items():
+    widget = make()
+    faces[name] = [repr(widget), widget._repr_mimebundle_()[0]]
+    widget.close()
+sleeper.kill()
+faces
+"""
+
+
+def test_every_widget_has_words_of_its_own_and_html_beside_the_view(run: Run, here: Path) -> None:
+    """Object addresses differ from run to run, and readers without the view see only these two."""
+    done = run(CELLS)
+    assert done.error is None, done.traceback
+    faces: dict[str, Any] = done.result  # type: ignore[assignment]
+    assert sorted(faces) == [name for name in sandbox_notebook.__all__ if name[0].isupper()]
+    for name, (words, bundle) in faces.items():
+        assert words and " at 0x" not in words and not words.startswith("<"), name
+        assert bundle["text/plain"] == words, name
+        assert bundle["text/html"].startswith("<") and " at 0x" not in bundle["text/html"], name
+        assert "application/vnd.jupyter.widget-view+json" in bundle, name
+
+
+def test_nothing_is_shown_through_an_output_widget_or_cleared_again() -> None:
+    """Both lose or double lines when several threads, kernels or a comparison have a part in them."""
+    sources = {path: path.read_text(encoding="utf-8") for path in EXTENSION.rglob("*.py")}
+    assert len(sources) > 50
+    found = [
+        path for path, text in sources.items() if re.search(r"\bclear_output\b|\bOutput\(|import .*\bOutput\b", text)
+    ]
+    assert found == []
