@@ -26,7 +26,7 @@ from .watching.watches import Watches
 if TYPE_CHECKING:
     from .guards.urls import UrlGuard
 
-#: Where programs are looked up: fixed, and outside every writable root.
+#: Where programs are looked up: fixed, and to lie outside every directory where callers write (lint L14 looks).
 PROGRAM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 #: What a child inherits when a command rule is active.
 NEUTRAL_NAMES = frozenset({"PATH", "HOME", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR"})

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from ..catalogue import Endpoint
+from ..services import PROGRAM_PATH
 from .bound import BoundPolicy
 from .commands import loose_pattern
 from .reach import opens_terminal, plain, reaches, runs_programs
@@ -157,6 +158,18 @@ def _loose_command_rules(policy: BoundPolicy) -> Iterator[str]:
                 )
 
 
+def _programs_in_reach(policy: BoundPolicy) -> Iterator[str]:
+    for reach in reaches(policy):
+        ruled = [e for e in reach.endpoints if policy.rule(e.id).params.get("allow_commands")]
+        for directory in PROGRAM_PATH if ruled else ():
+            if writers := reach.writers(directory):
+                yield (
+                    f"allow_commands of {_names(ruled)} names programs that {shown(reach.identity.id)} may replace: "
+                    f"{_names(writers)} may write to {shown(directory)}; allow directories without programs"
+                )
+                break
+
+
 def _anonymous_wildcard(policy: BoundPolicy) -> Iterator[str]:
     if policy.tokens and policy.anonymous is not None and "*" in policy.anonymous.scopes:
         yield 'callers without a token hold every scope ("*") although there are tokens; list auth.anonymous_scopes'
@@ -217,6 +230,7 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("L10", _anonymous_wildcard),
     ("L11", _confusing_tokens),
     ("L13", _observing),
+    ("L14", _programs_in_reach),
 )
 _NOTES: tuple[tuple[str, Check], ...] = (
     ("N1", _terminal_beside_paths),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..access import Identity, PathRule
 from ..catalogue import Endpoint
@@ -34,6 +34,11 @@ class Reach:
 
     def paths(self, endpoint: Endpoint) -> PathRule:
         return narrowed(self._policy.rule(endpoint.id).paths, self.identity.paths)
+
+    def writers(self, place: str) -> list[Endpoint]:
+        """Those by which it may write at a place, which is no pattern."""
+        writing = (e for e in self.endpoints if "write" in e.ops and not self.paths(e).read_only)
+        return [e for e in writing if _is_in_reach(place, self._lists(self.paths(e)))]
 
     def unheld(self, runs: Sequence[Endpoint]) -> list[Endpoint]:
         """Those whose programs the kernel does not certainly keep inside every path rule of the others.
@@ -76,6 +81,10 @@ def plain(path: str) -> str:
 def _restricts(paths: PathRule) -> bool:
     limited = paths.allow is not None or bool(paths.within) or bool(paths.deny) or paths.read_only
     return limited or paths.symlinks == "never" or paths.hardlinks == "deny"
+
+
+def _is_in_reach(place: str, lists: Iterable[tuple[str, ...]]) -> bool:
+    return all(any(_is_below(place, root) for root in roots) for roots in lists)
 
 
 def _is_below(place: str, root: str) -> bool:

@@ -261,6 +261,37 @@ def test_l13_reports_a_policy_that_only_observes() -> None:
     assert codes({"mode": "enforce"}) == []
 
 
+RULED = {"shell*": {"params": {"allow_commands": ["ls"]}}}
+OTHERS_OFF = {"groups": {"terminal": False, "commands": False}}
+
+
+@pytest.mark.parametrize("base", ["/", "/usr", "/usr/local/bin", "//usr/bin/."])
+def test_l14_names_who_may_replace_the_programs_that_a_rule_allows(base: str) -> None:
+    (message,) = messages({**OTHERS_OFF, "base_dir": base, "endpoints": RULED}, "L14")
+    assert message.startswith(
+        'allow_commands of shell, shell_stream names programs that "anonymous" may replace: files_mkdir, '
+    )
+    assert message.endswith('/bin"; allow directories without programs') or "/sbin" in message
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"base_dir": "/", "endpoints": {}},
+        {"base_dir": "/home", "endpoints": RULED},
+        {"base_dir": "/usr/local/binary", "endpoints": RULED},
+        {"base_dir": "/", "endpoints": {**RULED, "files_*": {"paths": {"allow": ["/data"]}}}},
+        {"base_dir": "/", "endpoints": {**RULED, "files_*": {"paths": {"allow": []}}}},
+        {"base_dir": "/", "endpoints": {**RULED, "files_*": {"paths": {"read_only": True}}}},
+        {"base_dir": "/", "endpoints": RULED, "auth": {"tokens": [token("t", "*", paths={"allow": ["/data"]})]}},
+        {"base_dir": "/", "endpoints": RULED, "auth": {"tokens": [
+            token("runs", "process:run"), token("writes", "files:write", digit="2")]}},
+    ],
+)  # fmt: skip
+def test_l14_is_silent_where_nobody_may_do_both(document: dict[str, Any]) -> None:
+    assert messages({**OTHERS_OFF, **document}, "L14") == []
+
+
 def test_notes_tell_what_is_true_of_sound_policies_too(tmp_path: Path) -> None:
     assert notes({}) == []
     assert notes({"base_dir": "/srv"}) == ["N4"]
