@@ -12,6 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -57,12 +59,32 @@ def make_peers(folder: Path) -> list[str]:
     return names
 
 
+@contextmanager
+def awake() -> Iterator[None]:
+    """One process for each processor that runs only where nothing else wants to (SCHED_IDLE).
+
+    A virtual processor with nothing to do is given back to the host, and takes long to come again: without this, who
+    asks one thing after the other measures that.
+    """
+    spin = "import os\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
+    spinners = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(os.cpu_count() or 1)]
+    for spinner, processor in zip(spinners, os.sched_getaffinity(0), strict=False):
+        os.sched_setaffinity(spinner.pid, {processor})
+    try:
+        yield
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-w", "--workloads", default=WORKLOADS)
     parser.add_argument("-c", "--contestants", help="default: all that can be had here")
     parser.add_argument("-r", "--rounds", default="10")
     parser.add_argument("--work", default="/var/tmp/nsb-bench", help="data, peers and results (about 4 GiB)")
+    parser.add_argument("--awake", action="store_true", help="keep every processor from halting; see README.md")
     parser.add_argument("--md", action="store_true", help="print Markdown tables too")
     options = parser.parse_args()
     work = Path(options.work)
@@ -87,7 +109,8 @@ def main() -> int:
         "-o",
         result,
     ]
-    subprocess.run(bench, check=True)
+    with awake() if options.awake else nullcontext():
+        subprocess.run(bench, check=True)
     if options.md:
         subprocess.run([sys.executable, HERE / "report.py", result, "--md"], check=True)
     return subprocess.run([sys.executable, HERE / "targets.py", result]).returncode
