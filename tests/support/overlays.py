@@ -12,26 +12,34 @@ from pathlib import Path
 import pytest
 
 PLACE = Path(__file__).parents[2] / ".venv-kernels"
-# What some of these versions import and the newest does not.
-_MORE = ("nest-asyncio", "psutil")
 
 
 def ipykernel_of(version: str) -> Path:
     """The directory with this version of ipykernel, for PYTHONPATH; fetched once for all runs."""
-    overlay = PLACE / f"ipykernel-{version}"
+    return _overlay("ipykernel", version, "nest-asyncio", "psutil")
+
+
+def ipython_of(version: str) -> Path:
+    """The same for IPython."""
+    return _overlay("ipython", version, "decorator")
+
+
+def _overlay(package: str, version: str, *more: str) -> Path:
+    """``more``: what some versions import and the newest does not."""
+    overlay = PLACE / f"{package}-{version}"
     if not overlay.exists():
-        _fetch(overlay, version)
+        _fetch(overlay, f"{package}=={version}", *more)
     return overlay
 
 
-def _fetch(overlay: Path, version: str) -> None:
+def _fetch(overlay: Path, *packages: str) -> None:
     PLACE.mkdir(exist_ok=True)
     made = tempfile.mkdtemp(dir=PLACE)
     try:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", made]
-        done = subprocess.run([*pip, f"ipykernel=={version}", *_MORE], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*pip, *packages], capture_output=True, text=True, timeout=120)
         if done.returncode:
-            pytest.skip(f"no way here: pip cannot get ipykernel {version}: {done.stderr.strip()[-200:]}")
+            pytest.skip(f"no way here: pip cannot get {packages[0]}: {done.stderr.strip()[-200:]}")
         if not overlay.exists():  # a run beside this one may have been faster
             os.rename(made, overlay)
     finally:
