@@ -9,12 +9,15 @@ from typing import Any
 from .messages import JSON_TYPE, Refusal
 
 _MOST_LEVELS = 100  # of objects and arrays in each other
+_MOST_VALUES = 100_000  # of small ones each takes thirty times its text
 _BOM = "\ufeff"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
     """Strict JSON (RFC 8259) holding one object; repeated names, NaN and lone surrogates are refused."""
+    if _holds_more(data, _MOST_VALUES):
+        raise Refusal("bad_body", f"the JSON body holds too many values; use at most {_MOST_VALUES}")
     try:
         text = data.decode()  # left to itself, json would guess the encoding, and take encoded surrogates
         value = json.loads(text.removeprefix(_BOM), object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -40,16 +43,28 @@ def _too_deep() -> Refusal:
     return Refusal("bad_body", f"the JSON body is nested too deeply; use at most {_MOST_LEVELS} levels")
 
 
+def _holds_more(data: bytes, most: int) -> bool:
+    """Whether there are more values or names than that, told before anything is made of them.
+
+    All but the first follow a bracket or a comma. These stand in texts, too, which are left out where it matters.
+    """
+    if _separators(data) <= most:
+        return False
+    bare = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return bare.count(b'"') > 2 * most or _separators(b"".join(bare.split(b'"')[::2])) > most
+
+
+def _separators(data: bytes) -> int:
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
 def _is_deeper(value: Any, levels: int) -> bool:
     """Whether objects and arrays stand in each other more often than that; how deep the parser goes varies."""
-    stack = [(value, 1)]
-    while stack:
-        item, level = stack.pop()
-        inside = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-        if inside and level > levels:
-            return True
-        stack += [(each, level + 1) for each in inside]
-    return False
+    inside = [value]  # those that hold something, level by level
+    for _ in range(levels):
+        held = (item.values() if isinstance(item, dict) else item for item in inside)
+        inside = [each for items in held for each in items if each and isinstance(each, (dict, list))]
+    return bool(inside)
 
 
 class _Strict(ValueError):

@@ -82,6 +82,20 @@ def test_a_hundred_levels_and_any_number_of_neighbours_are_fine() -> None:
     assert len(parse_object(b'{"a": [' + b"[[1], {}, []]," * 500 + b"1]}")["a"]) == 501
 
 
+@pytest.mark.parametrize("item", [b"[]", b"{}", b"1", b'""', b'{"a":1}', b'"\\\\"', b'"\\""', b"[[]]"])
+def test_more_values_than_a_call_can_need_are_refused_before_they_are_made(item: bytes) -> None:
+    body = b'{"a": [' + b",".join([item] * 150_000) + b"]}"
+    assert refusal_of(body).message == "the JSON body holds too many values; use at most 100000"
+    assert refusal_of(body[:-1] + b"!").message == "the JSON body holds too many values; use at most 100000"
+
+
+def test_commas_and_brackets_in_texts_are_no_values() -> None:
+    for text in ('[{,"' * 100_000, "\\" * 300_001, '"' * 300_000, '\\",[' * 100_000, ",\\" * 200_000):
+        for ascii_only in (True, False):
+            value = {"a": text, "b": [text, 1], text[:9]: {}}
+            assert parse_object(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 def test_encodings_are_never_guessed(encoding: str) -> None:
     refusal_of('{"path": "/a"}'.encode(encoding))
