@@ -1,4 +1,4 @@
-"""How a widget looks: in both of JupyterLab's themes, in a wide window and in a narrow one."""
+"""How a widget looks: in both of JupyterLab's themes, in wide windows and in narrow ones."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from .lab import Page, until
 
 THEMES = ("Dark", "Light")  # the one that JupyterLab begins with is the last
-WIDTHS = (800, 1280)
+WIDTHS = (640, 800, 1280)  # the first is the last one's page, magnified twice
 
-_FITS = "(element) => element.scrollWidth <= element.clientWidth + 1"
+FITS = "(element) => element.scrollWidth <= element.clientWidth + 1"
 # What is written in less than 4.5 : 1 (WCAG 2) on what lies behind it.
 _POOR = """(root) => {
   const channels = (text) => {
@@ -47,7 +47,7 @@ def every_look(page: Page, selector: str, directory: Path, name: str = "") -> No
         )
         for width in WIDTHS:
             page.page.set_viewport_size({"width": width, "height": 900})
-            until(lambda: shown.evaluate(_FITS), 10, f"{selector} is wider than its place of {width} px")
+            until(lambda: shown.evaluate(FITS), 10, f"{selector} is wider than its place of {width} px")
             readable(page, selector)
             shown.screenshot(path=directory / f"{name or selector[5:]}-{theme.lower()}-{width}.png")
 

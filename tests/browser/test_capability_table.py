@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .lab import Lab, Page, browse, until
-from .looks import every_look
+from .looks import FITS, WIDTHS, every_look
 
 START = (
     "from sandbox_sdk import Sandbox\nfrom sandbox_notebook.widgets.caps import CapabilityTable\n"
@@ -43,6 +43,8 @@ def test_endpoints_are_filtered_opened_and_asked_about_by_the_keyboard_alone(lab
         page.page.keyboard.press("Enter")
         until(lambda: "allowed notes.txt" in (answer.text_content() or ""), 10, "no answer came")
         every_look(page, ".nsb-rules", lab.directory)
+        page.page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+        until(lambda: page.page.locator(".nsb-scroll").evaluate(FITS), 10, "the reasons are cut off")
         table.get_by_label("Filter endpoints").fill("")
         table.get_by_label("only denied").check()
         assert "browser_click" in rows(page) and "files_list" not in rows(page)
