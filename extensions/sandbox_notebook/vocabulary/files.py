@@ -139,6 +139,7 @@ def changing() -> tuple[Command, ...]:
                 Argument("source", "what to move, in the sandbox", offers="remote"),
                 Argument("target", "its new name, or a directory that takes it in", offers="remote"),
             ),
+            details="A file that has the new name already is replaced.",
         ),
         Command(
             "mkdir", "make a directory, and those above it", "%sandbox mkdir out/plots", (IN,),
