@@ -15,7 +15,7 @@ from ..process.spawn import spooled
 from .digests import Digests
 from .programs import interpreter
 from .shell import output_frames, stream_response, told
-from .starting import launching
+from .starting import launching, overdue
 from .text import Captured
 
 _LONGEST = 300
@@ -75,7 +75,7 @@ def code_run(
     if run.child.cause == "timeout":
         raise Refusal(
             "timeout",
-            f'the code was stopped because it took longer than {seconds:g} seconds; pass a larger "timeout"',
+            f"the code was stopped {overdue(call, seconds, 'run it in a context')}",
             **output,
             **{"truncated": False, **flags},
         )

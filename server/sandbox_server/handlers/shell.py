@@ -13,7 +13,7 @@ from ..messages import FRAMES_TYPE, SSE_TYPE, Refusal, Response, Wait, json_resp
 from ..process.ring import NAMES, STDERR, STDOUT
 from ..process.run import Run
 from .digests import Digests
-from .starting import launching, seconds_allowed
+from .starting import launching, overdue, seconds_allowed
 from .text import Budget, Captured, LineEvents
 
 #: Seconds of silence after which a stream says that it is alive.
@@ -45,7 +45,7 @@ def shell(
     if run.child.cause == "timeout":
         raise Refusal(
             "timeout",
-            f'the command was killed because it took longer than {seconds:g} seconds; pass a larger "timeout"',
+            f"the command was killed {overdue(call, seconds, 'start it in the background')}",
             **output,
             **{"truncated": False, **flags},
         )

@@ -60,6 +60,13 @@ def seconds_allowed(call: Call, wanted: float | None) -> float:
     return seconds if bound is None else min(seconds, bound)
 
 
+def overdue(call: Call, seconds: float, otherwise: str) -> str:
+    """How long it was, and what helps: a longer timeout, unless the policy allows none."""
+    bound = call.grant.seconds("timeout_seconds")
+    advice = 'pass a larger "timeout"' if bound is None or seconds < bound else f"no more is allowed, so {otherwise}"
+    return f"because it took longer than {seconds:g} s; {advice}"
+
+
 def _enter(cwd: Location) -> int:
     try:
         return cwd.open_directory()

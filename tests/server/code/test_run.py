@@ -75,6 +75,7 @@ def test_field_094_a_timeout_carries_the_output_so_far(server: ServerProcess) ->
     assert reply.status == 408
     facts = reply.json()
     assert (facts["code"], facts["stdout"], facts["stderr"], facts["truncated"]) == ("timeout", "so far\n", "", False)
+    assert facts["error"] == 'the code was stopped because it took longer than 2 s; pass a larger "timeout"'
 
 
 @pytest.mark.field(55)

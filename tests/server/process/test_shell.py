@@ -193,7 +193,12 @@ def test_field_097_a_timeout_that_is_not_positive_means_the_default(bench: Bench
 
 def test_the_policy_bounds_the_callers_timeout(bench: Bench) -> None:
     refusal = refusal_of(bench, {"command": "sleep 60", "timeout": 60}, limits={"timeout_seconds": 0.2})
-    assert refusal.code == "timeout"
+    assert (refusal.code, refusal.message) == (
+        "timeout",
+        "the command was killed because it took longer than 0.2 s; no more is allowed, so start it in the background",
+    )
+    refusal = refusal_of(bench, {"command": "sleep 60", "timeout": 0.1}, limits={"timeout_seconds": 60})
+    assert refusal.message == 'the command was killed because it took longer than 0.1 s; pass a larger "timeout"'
 
 
 @pytest.mark.field(76)
