@@ -227,6 +227,10 @@ def test_an_archive_replaces_only_our_own(filled: Run, here: Path) -> None:
     assert filled("%sandbox archive d --to all.zip --overwrite").error is None
     assert filled("%sandbox archive d --to all.zip").error is None
     assert failure(filled("%sandbox archive d --to x.zip --format tar"))[0] == '"x.zip" is no name for a tar archive'
+    assert failure(filled("%sandbox archive d --to x.foo"))[0] == '"x.foo" does not say which kind of archive'
+    assert filled("%sandbox archive d --to x.foo --format tar").error is None
+    with tarfile.open(here / "x.foo", "r:") as packed:
+        assert "d/a.txt" in packed.getnames()
 
 
 # watch, browse, term

@@ -23,9 +23,10 @@ _ENDINGS: dict[str, ArchiveFormat] = {".zip": "zip", ".tar": "tar", ".tar.gz": "
 
 def archive(call: Invocation) -> Outcome:
     paths, local = call.parsed.many("path"), os.path.expanduser(call.parsed.text("to"))
-    kind = _format(call.parsed.text("format"), local)
+    folder = not local or os.path.isdir(local)
+    kind = _format(call.parsed.text("format"), "" if folder else local)
     name = posixpath.basename(posixpath.normpath(paths[0])).strip(".") or "sandbox"
-    if not local or os.path.isdir(local):
+    if folder:
         local = os.path.join(local, f"{name}.{kind}")
     asked = call.settings.confirm_overwrite and not call.parsed.flag("overwrite")
     if asked and os.path.lexists(local) and not ours(call.session, local):
@@ -66,5 +67,9 @@ def _format(asked: str, local: str) -> ArchiveFormat:
     if told and wanted and told != wanted:
         raise Mistake(
             f'"{local}" is no name for a {wanted} archive', f"%sandbox archive … --to {quote('FILE.' + wanted)}"
+        )
+    if local and not (wanted or told):
+        raise Mistake(
+            f'"{local}" does not say which kind of archive', "end it in .zip, .tar or .tar.gz, or add --format"
         )
     return wanted or told or "tar.gz"
