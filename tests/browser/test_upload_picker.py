@@ -43,6 +43,16 @@ DROP_BY_SCRIPT = """() => {
 }"""
 
 
+# The sizes of files under way at the same time, as often as that changes.
+TOGETHER = """() => {
+  window.together = [];
+  const list = document.querySelector(".nsb-transfers");
+  const note = () => window.together.push([...list.children].filter((row) => row.dataset.phase === "sending")
+    .map((row) => row.querySelector(".nsb-size").textContent));
+  new MutationObserver(note).observe(list, { subtree: true, attributes: true, attributeFilter: ["data-phase"] });
+}"""
+
+
 def phases(page: Page) -> list[str]:
     found: list[str] = page.page.evaluate(PHASES)
     return found
@@ -98,6 +108,22 @@ def test_half_a_gigabyte_passes_a_kernel_that_keeps_none_of_it_though_the_connec
         until(lambda: phases(page) == ["done"], 240, "the upload did not come through")
         assert peak(kernel) - before < 40 * MIB
         assert stdout(page, 2).strip() == digest
+
+
+def test_small_files_go_together_and_a_large_one_goes_alone(lab: Lab, tmp_path: Path) -> None:
+    sizes = [1000] * 10 + [3 << 20] + [1000] * 10
+    made = [random_file(tmp_path, f"{number}.bin", size) for number, size in enumerate(sizes)]
+    name = lab.write("many.ipynb", START, PICK, "print(sorted(r.sha256 for r in picker.receipts))")
+    with browse(lab, name) as page:
+        page.run(0)
+        page.run(1)
+        page.page.evaluate(TOGETHER)
+        choose(page, *(path for path, _ in made))
+        until(lambda: phases(page) == ["done"] * 21, 60, "not all files arrived")
+        together: list[list[str]] = page.page.evaluate("() => window.together")
+        assert max(len(some) for some in together) == 4
+        assert {tuple(some) for some in together if "3.1 MB" in some} == {("3.1 MB",)}
+        assert stdout(page, 2).strip() == str(sorted(digest for _, digest in made))
 
 
 @pytest.mark.field(164)

@@ -1,5 +1,5 @@
-// Sends files to the kernel: one at a time, a few chunks ahead of what it has confirmed. The widgets that take files
-// begin with this text.
+// Sends files to the kernel, a few chunks ahead of what it has confirmed: large ones one at a time, small ones together.
+// The widgets that take files begin with this text.
 
 const AHEAD = 4; // chunks on the way
 const LEAST = 128 << 10; // bytes of a chunk, where something on the way lets no larger ones through
@@ -48,7 +48,7 @@ async function dropped(items) {
 // chosen now go to; `stored` is called with each path that has arrived.
 function uploader(model, { place, rules, into = () => "", stored = () => {} }) {
   const transfers = new Map();
-  let working = false;
+  const sending = new Set();
 
   const choose = make("input", { type: "file", multiple: "", "aria-label": "Choose files to upload", hidden: "" });
   const folder = make("input", { type: "file", webkitdirectory: "", "aria-label": "Choose a folder to upload", hidden: "" });
@@ -141,18 +141,18 @@ function uploader(model, { place, rules, into = () => "", stored = () => {} }) {
     transfer.wake?.();
   }
 
-  async function work() {
-    if (working) return;
-    working = true;
-    try {
-      let next;
-      while ((next = [...transfers.values()].find((transfer) => transfer.phase === "waiting"))) {
-        try { await send(next); } catch (error) {
-          const why = error instanceof DOMException ? `cannot be read: ${error.message}` : "the kernel is gone; run the cell again";
-          settle(next, "failed", why, "Retry");
-        }
-      }
-    } finally { working = false; }
+  // Each file waits for the kernel three times; small ones wait together, no more of them than chunks of a large one.
+  function work() {
+    const fits = ({ file }) => file.size <= model.get("chunk");
+    for (const next of transfers.values()) {
+      if (next.phase !== "waiting" || sending.has(next)) continue;
+      if (sending.size && (sending.size >= AHEAD || ![next, ...sending].every(fits))) return;
+      sending.add(next);
+      send(next).catch((error) => {
+        const why = error instanceof DOMException ? `cannot be read: ${error.message}` : "the kernel is gone; run the cell again";
+        settle(next, "failed", why, "Retry");
+      }).finally(() => { sending.delete(next); work(); });
+    }
   }
 
   function opening({ id, into, name, file, overwrite }) {
