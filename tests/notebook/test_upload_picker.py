@@ -51,6 +51,20 @@ def test_value_receipts_and_listeners_know_what_has_arrived(sandbox: Sandbox, mo
     assert repr(picker).splitlines()[:2] == ["upload to /workspace/in", "  path                     size"]
 
 
+def test_a_page_that_missed_the_end_is_told_again(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    picker = UploadPicker(sandbox)
+    answers = told(picker, monkeypatch)
+    picker._hear(None, {"kind": "open", "id": "1", "name": "x", "size": 1}, ())
+    picker._hear(None, {"kind": "chunk", "id": "1", "offset": 0}, [memoryview(b"y")])
+    picker._hear(None, {"kind": "close", "id": "1"}, ())
+    done = answers.pop()
+    picker._hear(None, {"kind": "status", "id": "1"}, ())
+    assert done["kind"] == "done" and answers[-1] == done and len(picker.receipts) == 1
+    picker._hear(None, {"kind": "open", "id": "1", "name": "other", "size": 1}, ())  # the page was loaded anew
+    picker._hear(None, {"kind": "status", "id": "1"}, ())
+    assert answers[-1] == {"kind": "at", "id": "1", "offset": 0, "rewind": True}
+
+
 def test_a_listener_that_fails_loses_no_file(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     picker = UploadPicker(sandbox)
     answers = told(picker, monkeypatch)

@@ -32,6 +32,7 @@ class Uploads:
         self._tell = tell
         self._stored = stored
         self._uploads: dict[str, tuple[tuple[str, int], Upload]] = {}  # by the page's id: what it is, and its upload
+        self._ended: dict[str, Receipt] = {}  # the latest, for a page that was cut off before it heard of them
 
     def handlers(self) -> Mapping[str, Handler]:
         return {
@@ -47,6 +48,7 @@ class Uploads:
         id, name, length = known(message, "id", str), known(message, "name", str), known(message, "size", int)
         path = posixpath.join(self._to, relative(message.get("into", "")), *_parts(name))
         what = (path, length)
+        self._ended.pop(id, None)
         earlier = next((key for key, (whose, _) in self._uploads.items() if whose == what and key != id), None)
         try:
             if earlier is not None:
@@ -83,6 +85,8 @@ class Uploads:
         id = known(message, "id", str)
         if id in self._uploads:
             self._tell("at", id=id, offset=self._uploads[id][1].offset, rewind=True)
+        elif id in self._ended:
+            self._done(id, self._ended[id])
         else:
             self._tell("unknown", id=id)
 
@@ -97,10 +101,16 @@ class Uploads:
             self._refuse(id, error)
             return
         del self._uploads[id]
+        self._ended[id] = receipt
+        while len(self._ended) > _MOST_OPEN:
+            del self._ended[next(iter(self._ended))]
         try:
             self._stored(receipt)
         finally:
-            self._tell("done", id=id, path=receipt.path, bytes=receipt.bytes, sha256=receipt.sha256)
+            self._done(id, receipt)
+
+    def _done(self, id: str, receipt: Receipt) -> None:
+        self._tell("done", id=id, path=receipt.path, bytes=receipt.bytes, sha256=receipt.sha256)
 
     def _cancel(self, message: Message, _: Sequence[memoryview]) -> None:
         self._give_up(known(message, "id", str))
