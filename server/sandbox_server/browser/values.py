@@ -10,24 +10,27 @@ from ..messages import Refusal
 _MOST_LEVELS = 100
 
 #: A script, an expression or a function; its value, where that is not larger than allowed. A page may mislead this,
-#: not what counts again on our side.
-EVALUATION = f"""async ([script, most]) => {{
-    script = script.trim()
-    let value = (0, eval)(/^(async)?\\s*function(\\s|\\()/.test(script) ? `(${{script}})` : script)
-    value = await (typeof value === 'function' ? value() : value)
+#: not what counts again on our side. What is there at once is answered at once: the script may leave the page.
+EVALUATION = f"""([script, most]) => {{
     let left = most
     const count = (part, level) => {{
         left -= typeof part === 'string' ? part.length : 1
-        if (!part || typeof part !== 'object' || part instanceof Window || part instanceof Node) return
-        if (level > {_MOST_LEVELS}) return
+        if (level > {_MOST_LEVELS} || !part || typeof part !== 'object') return
+        if (part instanceof Window || part instanceof Node) return
         for (const key of Object.keys(part)) {{
             if (left < 0) return
             left -= key.length
             count(part[key], level + 1)
         }}
     }}
-    count(value, 0)
-    return left < 0 ? {{}} : {{value}}
+    const measured = value => {{
+        count(value, 0)
+        return left < 0 ? {{}} : {{value}}
+    }}
+    script = script.trim()
+    let value = (0, eval)(/^(async)?\\s*function(\\s|\\()/.test(script) ? `(${{script}})` : script)
+    value = typeof value === 'function' ? value() : value
+    return value && typeof value.then === 'function' ? value.then(measured) : measured(value)
 }}"""
 
 
