@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from .children import Child, Exit
+from .children import Child
+from .exits import Exit
 from .pipes import READ_BYTES, Drains, Inlet, waiting
 from .ring import STDERR, STDOUT, Ring
 from .supervisor import Supervisor

@@ -11,7 +11,6 @@ is not ours: an orphan lives in a session that we made, a helper that the server
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import signal
@@ -19,25 +18,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from ..access import Scope
 from ..messages import Refusal
 from . import kernel
+from .exits import Exit, exit_descriptor, status_of
 from .spawn import Launch, Pipes, spawn
 
 #: How long `Child.kill` waits for the killed to be gone. Only a process stuck in the kernel takes that long.
 PATIENCE = 5.0
-
-
-class Exit(NamedTuple):
-    """How a process ended: its exit code, or minus the signal; None when somebody else took the status."""
-
-    code: int | None
-
-    @property
-    def signal(self) -> int | None:
-        return -self.code if self.code is not None and self.code < 0 else None
 
 
 class Child:
@@ -146,7 +135,7 @@ class Child:
 
     def _peek(self) -> Exit | None:
         if self._exit is None:
-            self._exit = _status(self.pid)
+            self._exit = status_of(self.pid)
         return self._exit
 
 
@@ -189,7 +178,7 @@ class Children:
             child = Child(self, pid, pipes, id, stamp)
             # Before it is registered: from then on `reap` may collect it, and its pid means nothing any more.
             with suppress(OSError):
-                child.exit_descriptor = _exit_descriptor(pid)
+                child.exit_descriptor = exit_descriptor(pid)
         finally:
             with self.guarded():
                 self._starting -= 1
@@ -289,32 +278,3 @@ class _Guard:
 
     def __exit__(self, *error: object) -> None:
         self._leave()
-
-
-def _status(pid: int) -> Exit | None:
-    try:
-        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return Exit(None)
-    if ended is None:
-        return None
-    return Exit(ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
-
-
-def _exit_descriptor(pid: int) -> int:
-    """A descriptor that becomes readable when the process ends."""
-    if hasattr(os, "pidfd_open"):
-        try:
-            return os.pidfd_open(pid)
-        except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.EPERM):  # an old kernel, a strict container
-                raise
-    reading, writing = os.pipe()
-
-    def watch() -> None:
-        with suppress(ChildProcessError):
-            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        os.close(writing)
-
-    threading.Thread(target=watch, name=f"watch-{pid}", daemon=True).start()
-    return reading

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from ..messages import Peer, Wait
 from .background import HELD_AFTER
 from .caller import attended
-from .children import Child, Exit
+from .children import Child
+from .exits import Exit
 from .pipes import READ_BYTES, Drains, waiting
 from .ring import STDERR, STDOUT
 from .stopping import destroy, stop

@@ -17,7 +17,8 @@ from contextlib import suppress
 from typing import Protocol
 
 from ..process import kernel
-from ..process.children import Child, Exit
+from ..process.children import Child
+from ..process.exits import Exit
 from ..process.stopping import GRACE, destroy
 from ..process.supervisor import Supervisor
 from .replay import Replay

@@ -17,7 +17,8 @@ import pytest
 from sandbox_server.messages import Refusal
 from sandbox_server.process import children as children_module
 from sandbox_server.process import kernel
-from sandbox_server.process.children import Child, Children, Exit
+from sandbox_server.process.children import Child, Children
+from sandbox_server.process.exits import Exit
 from sandbox_server.process.spawn import Launch
 from sandbox_server.process.supervisor import Supervisor
 from tests.support.waiting import eventually
@@ -244,7 +245,7 @@ def test_out_of_descriptors_right_after_the_start_leaves_no_process(
     peer = bench.peer()
     bench.ask("shell", {"command": "true"}, peer=peer)
     before = len(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr(children_module, "_exit_descriptor", lambda pid: _fail(errno.EMFILE))
+    monkeypatch.setattr(children_module, "exit_descriptor", lambda pid: _fail(errno.EMFILE))
     with pytest.raises(Refusal) as caught:
         bench.ask("shell", {"command": "sh -c 'echo $$ >pid; exec sleep 600'"}, peer=peer)
     assert caught.value.code == "busy"
