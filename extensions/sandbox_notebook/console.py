@@ -108,7 +108,7 @@ def _run(arguments: list[str]) -> int:
     if as_json:
         print(json.dumps(_plain(outcome), indent=2, default=_json))
     elif outcome.shown is not None:
-        shown = repr(outcome.shown)
+        shown = outcome.shown.words()
         print(shown if outcome.shown.quotes else _spoken(shown))
     return _code(parsed, outcome.value)
 

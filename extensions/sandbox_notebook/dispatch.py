@@ -43,7 +43,10 @@ def perform(call: Invocation) -> Outcome:
     """Do what has been read."""
     module, _, function = _VERBS[call.parsed.command.name].partition(".")
     verb: Callable[[Invocation], Outcome] = getattr(importlib.import_module(f".verbs.{module}", __package__), function)
-    return verb(call)
+    outcome = verb(call)
+    if outcome.shown is not None:
+        outcome.shown.terminal = call.front.terminal
+    return outcome
 
 
 def read(line: str, cell: bool = False, words: list[Word] | None = None) -> Parsed:

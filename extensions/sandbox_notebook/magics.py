@@ -75,7 +75,7 @@ class SandboxMagics(Magics):
         bare = line.startswith(MARK)
         outcome = self._run(line[len(MARK) :] if bare else line, "" if cell == MARK else cell)
         if outcome.shown is not None and self.ui == "text":
-            outcome.shown.rich = False
+            outcome.shown.html = False
         if not bare:
             return outcome.value
         if outcome.shown is not None:

@@ -6,15 +6,18 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
+from .coloured import coloured
 from .render import Cell, Table, as_html, as_text, pairs
 
 T = TypeVar("T")
 
 
 class Shown:
-    """Shows a table: as text everywhere, as HTML where ``rich`` is left on."""
+    """Shows a table: as text everywhere, as HTML where ``html`` is left on."""
 
-    rich = True
+    html = True
+    terminal = False
+    """It is shown in one, whose colours and width it takes."""
     quotes = False
     """Shows the text of others, which no front end may change."""
 
@@ -24,9 +27,13 @@ class Shown:
     def __repr__(self) -> str:
         return as_text(self._table)
 
+    def words(self) -> str:
+        """What a terminal prints of it."""
+        return (coloured(self._table) if self.terminal else None) or repr(self)
+
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        bundle = {"text/plain": as_text(self._table)}
-        if self.rich:
+        bundle = {"text/plain": self.words()}
+        if self.html:
             bundle["text/html"] = as_html(self._table)
         return bundle
 
@@ -37,13 +44,16 @@ class Still(Shown):
     quotes = True
 
     def __init__(self, html: str, text: str) -> None:
-        self._html, self._text = html, text
+        self._page, self._text = html, text
 
     def __repr__(self) -> str:
         return self._text
 
+    def words(self) -> str:
+        return self._text
+
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/plain": self._text, **({"text/html": self._html} if self.rich else {})}
+        return {"text/plain": self._text, **({"text/html": self._page} if self.html else {})}
 
 
 class Notice(Shown):

@@ -295,6 +295,21 @@ def test_ipython_in_a_terminal_gives_it_to_the_sandbox_and_takes_it_back(
         assert screen.process.wait(30) == 0
 
 
+def test_a_terminal_shows_colours_and_a_pipe_none(kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with Screen("check", "files_list", "/workspace") as screen:
+        screen.until("\x1b\\[32m✓ ")
+    assert nb("check", "files_list", "/workspace").stdout.startswith("✓ ")
+    with Screen(command=[sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner"]) as screen:
+        screen.until(r"In \[1\]: ")
+        screen.type(f"%load_ext sandbox_notebook\n%sandbox use {kept}\n")
+        screen.until(r"In \[3\]: ")
+        screen.type("%sandbox check files_list /workspace\n")
+        screen.until("\x1b\\[32m✓ ")
+
+
 def test_a_terminal_has_no_picker() -> None:
     done = nb("upload")
     assert done.returncode == 1 and done.stderr.splitlines() == [

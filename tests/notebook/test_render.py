@@ -80,7 +80,7 @@ def test_results_show_text_and_html_or_text_alone() -> None:
     notice = Notice("done", ("where", "here"))
     assert notice._repr_mimebundle_()["text/plain"] == "✓ done\n  where  here" == repr(notice)
     assert "text/html" in notice._repr_mimebundle_()
-    notice.rich = False
+    notice.html = False
     assert set(notice._repr_mimebundle_()) == {"text/plain"}
 
 

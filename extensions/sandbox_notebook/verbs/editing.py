@@ -10,11 +10,10 @@ from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
 from ..render import Cell, Row, Table, Tone
 from ..results import Shown
-from ..text import count, printable
+from ..text import count
 
 _LINES = re.compile(r"(\d+)(?::(\d+))?")
 _TONES: dict[str, Tone] = {"+": "added", "-": "removed", "@": "dim"}
-_COLOURS = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[2m"}
 
 
 def edit(call: Invocation) -> Outcome:
@@ -27,7 +26,7 @@ def edit(call: Invocation) -> Outcome:
         if error.code != "edit_mismatch":
             raise
         raise Mistake(*_explained(path, error.facts)) from error
-    shown = Diff(path, result.diff, result.diff_truncated, result.dry_run, call.front.terminal)
+    shown = Diff(path, result.diff, result.diff_truncated, result.dry_run)
     return Outcome(result, shown)
 
 
@@ -61,11 +60,11 @@ def _explained(path: str, facts: Any) -> tuple[str, str]:
 
 
 class Diff(Shown):
-    """Which lines went and which came, in colours where there are any."""
+    """Which lines went and which came."""
 
     quotes = True
 
-    def __init__(self, path: str, diff: str, cut: bool, dry: bool, colours: bool) -> None:
+    def __init__(self, path: str, diff: str, cut: bool, dry: bool) -> None:
         lines = [
             line for line in diff.replace("\t", "    ").split("\n") if line and not line.startswith(("---", "+++"))
         ]
@@ -75,12 +74,3 @@ class Diff(Shown):
         notes = ["the rest of the differences is left out"] if cut else []
         notes += ["nothing was written: --dry-run"] if dry else []
         super().__init__(Table(rows, headline=Cell(head, "" if dry or not lines else "good"), notes=notes))
-        self._lines = lines if colours else []
-
-    def __repr__(self) -> str:
-        text = super().__repr__()
-        for line in self._lines:
-            colour = _COLOURS.get(line[0])
-            if colour:
-                text = text.replace(f"\n  {printable(line)}", f"\n  {colour}{printable(line)}\x1b[0m", 1)
-        return text
