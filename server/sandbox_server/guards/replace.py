@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import EllipsisType, TracebackType
 
 from ..messages import Refusal, quoted
-from .parts import hold_part, new_part_name
+from .parts import make_part
 
 _CANNOT_RENAME = (errno.EXDEV, errno.EPERM, errno.EBUSY)  # for example a file that is a mount point
 _CANNOT_LINK = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)  # a file system without hard links
@@ -29,18 +29,15 @@ class Replacement:
         self._path = path
         self._overwrite = overwrite
         self._durable = durable
-        self._part = new_part_name()
         self.replaced_directly = False
         try:
             self._old = self._existing() if isinstance(old, EllipsisType) else self._judged(old)
             # Never more open to others than the file that it replaces.
             mode = 0o666 if self._old is None else self._old.st_mode & 0o777
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            self.descriptor = os.open(self._part, flags, mode, dir_fd=directory)
+            self._part, self.descriptor = make_part(directory, mode)
         except BaseException:
             os.close(directory)
             raise
-        hold_part(self.descriptor)
 
     def __enter__(self) -> Replacement:
         return self

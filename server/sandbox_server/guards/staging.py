@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..messages import Refusal, quoted
 from .door import HERE, Door
-from .parts import hold_part, new_part_name
+from .parts import make_part_directory, new_part_name
 from .tree import Cursor, move_entry, remove_tree
 
 if TYPE_CHECKING:
@@ -40,16 +40,14 @@ class Staging:
         self.directories: set[str] = set()
         target.make_directories()
         self._directory = target.open_directory()
-        self._part = new_part_name()
+        self._part = ""
         self._top = self._held = -1
         self._held_path = ""
         try:
-            os.mkdir(self._part, 0o700, dir_fd=self._directory)
-            self._top = os.open(self._part, _DIRECTORY, dir_fd=self._directory)
+            self._part, self._top = make_part_directory(self._directory)
         except BaseException:
             self.close()
             raise
-        hold_part(self._top)
 
     def __enter__(self) -> Staging:
         return self
@@ -65,8 +63,9 @@ class Staging:
             if descriptor >= 0:
                 os.close(descriptor)
         self._held = self._top = -1
-        with suppress(FileNotFoundError):
-            remove_tree(self._directory, self._part)
+        if self._part:
+            with suppress(FileNotFoundError):
+                remove_tree(self._directory, self._part)
         os.close(self._directory)
         if self._made and not keep:
             with suppress(OSError):

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from ..messages import Refusal, quoted
 from .door import HERE
-from .parts import hold_part, is_stale, new_part_name
+from .parts import is_stale, make_part_directory
 from .replace import copy_content
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -153,12 +153,9 @@ def move_entry(directory: int, name: str, new_directory: int, new_name: str) -> 
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-    part = new_part_name()
-    os.mkdir(part, 0o700, dir_fd=new_directory)
+    part, copies = make_part_directory(new_directory)
     try:
-        copies = os.open(part, _DIRECTORY, dir_fd=new_directory)
         try:
-            hold_part(copies)
             copy_entry(directory, name, copies, new_name)
             os.rename(new_name, new_name, src_dir_fd=copies, dst_dir_fd=new_directory)
         finally:
@@ -191,6 +188,8 @@ def remove_stale_part(directory: int, name: str) -> bool:
             return False
         remove_entry(directory, name)
         return True
+    except FileNotFoundError:
+        return False  # it took its place, or was given up, meanwhile
     finally:
         os.close(part)
 

@@ -64,6 +64,7 @@ def test_a_file_is_json_or_yaml_by_its_name(tmp_path: Path) -> None:
     off = {"enabled": False}
     assert ServerPolicy.from_file(str(yaml_file)).document["endpoints"] == {"*": off, "files_list": off}
     assert policy == ServerPolicy.preset("locked")  # where it came from does not matter
+    assert policy != ServerPolicy() and len({policy, ServerPolicy.preset("locked"), ServerPolicy()}) == 2
     assert policy.with_options(mode="observe").source == str(json_file)
 
 
