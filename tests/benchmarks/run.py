@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,21 +62,10 @@ def make_peers(folder: Path) -> list[str]:
 
 @contextmanager
 def awake() -> Iterator[None]:
-    """One process for each processor that runs only where nothing else wants to (SCHED_IDLE).
-
-    A virtual processor with nothing to do is given back to the host, and takes long to come again: without this, who
-    asks one thing after the other measures that.
-    """
-    spin = "import os\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
-    spinners = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(os.cpu_count() or 1)]
-    for spinner, processor in zip(spinners, os.sched_getaffinity(0), strict=False):
-        os.sched_setaffinity(spinner.pid, {processor})
-    try:
+    """Processors that have nothing to do wait without halting, as long as this is open (PM QoS, as `tuned` uses it)."""
+    with open("/dev/cpu_dma_latency", "wb", buffering=0) as latency:
+        latency.write(struct.pack("=i", 0))  # microseconds that waking up may take
         yield
-    finally:
-        for spinner in spinners:
-            spinner.kill()
-            spinner.wait()
 
 
 def main() -> int:
