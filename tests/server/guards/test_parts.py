@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox_server.guards import parts
+from sandbox_server.guards import parts, tree
 from sandbox_server.guards.parts import is_part, make_part, make_part_directory
 from sandbox_server.guards.tree import remove_stale_part
 from sandbox_server.messages import Refusal
@@ -75,6 +76,44 @@ def test_who_locks_every_new_file_is_told_of(folder: int, monkeypatch: pytest.Mo
     with pytest.raises(Refusal, match="another program locks every new file here; try again"):
         make_part(folder, 0o666)
     assert os.listdir(folder) == []
+    os.close(folder)
+
+
+@BOTH
+def test_where_there_are_no_locks_parts_are_made_all_the_same(
+    folder: int, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(descriptor: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(parts.fcntl, "flock", unsupported)
+    name, descriptor = make(folder)
+    assert os.listdir(folder) == [name] and not remove_stale_part(folder, name)
+    os.close(descriptor)
+    os.close(folder)
+
+
+def test_a_directory_that_cannot_be_opened_does_not_stay(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.os, "open", full)
+        with pytest.raises(OSError, match="too many open files"):
+            make_part_directory(folder)
+    assert os.listdir(folder) == []
+    os.close(folder)
+
+
+def test_one_that_went_while_it_was_looked_at_was_not_swept(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, descriptor = make_part(folder, 0o666)
+    os.close(descriptor)
+
+    def gone(directory: int, name: str) -> None:
+        raise FileNotFoundError(name)
+
+    monkeypatch.setattr(tree, "remove_entry", gone)
+    assert remove_stale_part(folder, name) is False
     os.close(folder)
 
 
