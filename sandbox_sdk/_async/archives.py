@@ -16,11 +16,11 @@ from ..transfer.incoming import Incoming
 from ..transfer.progress import Progress
 from ..transfer.receive import (
     Stop,
-    areceive,
     off_loop,  # async only
 )
 from ..transfer.source import Source
 from .connection import AsyncConnection
+from .downloads import take_in
 
 
 class AsyncArchives:
@@ -46,12 +46,7 @@ class AsyncArchives:
         incoming = Incoming(local, local, progress)
         try:
             async with self._connection.stream(call) as response:
-                if response.headers.get("content-type", "").startswith("application/json"):
-                    body = await self._connection.read(response, call.endpoint)
-                    incoming.accept_whole(self._connection.decoded(call, response, body))
-                else:
-                    incoming.accept(response.status_code, response.headers)
-                    await areceive(response, incoming, Stop() if stop is None else stop)
+                await take_in(self._connection, call, response, incoming, Stop() if stop is None else stop)
             return await arun_blocking(lambda: incoming.finish(False))
         except httpx.TransportError as error:
             raise await self._connection.lost(error, call.endpoint) from None

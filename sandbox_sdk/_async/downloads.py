@@ -22,6 +22,18 @@ from .connection import AsyncConnection
 _RESUMES = 5
 
 
+async def take_in(
+    connection: AsyncConnection, call: Call[bytes], response: httpx.Response, incoming: Incoming, stop: Stop
+) -> None:
+    """What a server sends, in whichever of the two forms: base64 inside JSON, or the bytes."""
+    if response.headers.get("content-type", "").startswith("application/json"):
+        body = await connection.read(response, call.endpoint)
+        incoming.accept_whole(connection.decoded(call, response, body))
+    else:
+        incoming.accept(response.status_code, response.headers)
+        await areceive(response, incoming, stop)
+
+
 class AsyncDownloads:
     """Brings single files of the sandbox here, into a file or into memory."""
 
@@ -51,12 +63,7 @@ class AsyncDownloads:
             call = calls.download(incoming.path, sha256=hashed, first=before, etag=incoming.etag)
             try:
                 async with self._connection.stream(call) as response:
-                    if response.headers.get("content-type", "").startswith("application/json"):
-                        body = await self._connection.read(response, call.endpoint)
-                        incoming.accept_whole(self._connection.decoded(call, response, body))
-                    else:
-                        incoming.accept(response.status_code, response.headers)
-                        await areceive(response, incoming, stop)
+                    await take_in(self._connection, call, response, incoming, stop)
                 return hashed
             except httpx.TransportError as error:
                 lost = await self._connection.lost(error, call.endpoint)

@@ -17,10 +17,10 @@ from ..transfer.incoming import Incoming
 from ..transfer.progress import Progress
 from ..transfer.receive import (
     Stop,
-    receive,
 )
 from ..transfer.source import Source
 from .connection import Connection
+from .downloads import take_in
 
 
 class Archives:
@@ -43,12 +43,7 @@ class Archives:
         incoming = Incoming(local, local, progress)
         try:
             with self._connection.stream(call) as response:
-                if response.headers.get("content-type", "").startswith("application/json"):
-                    body = self._connection.read(response, call.endpoint)
-                    incoming.accept_whole(self._connection.decoded(call, response, body))
-                else:
-                    incoming.accept(response.status_code, response.headers)
-                    receive(response, incoming, Stop() if stop is None else stop)
+                take_in(self._connection, call, response, incoming, Stop() if stop is None else stop)
             return run_blocking(lambda: incoming.finish(False))
         except httpx.TransportError as error:
             raise self._connection.lost(error, call.endpoint) from None

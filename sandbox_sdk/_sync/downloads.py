@@ -22,6 +22,18 @@ from .connection import Connection
 _RESUMES = 5
 
 
+def take_in(
+    connection: Connection, call: Call[bytes], response: httpx.Response, incoming: Incoming, stop: Stop
+) -> None:
+    """What a server sends, in whichever of the two forms: base64 inside JSON, or the bytes."""
+    if response.headers.get("content-type", "").startswith("application/json"):
+        body = connection.read(response, call.endpoint)
+        incoming.accept_whole(connection.decoded(call, response, body))
+    else:
+        incoming.accept(response.status_code, response.headers)
+        receive(response, incoming, stop)
+
+
 class Downloads:
     """Brings single files of the sandbox here, into a file or into memory."""
 
@@ -47,12 +59,7 @@ class Downloads:
             call = calls.download(incoming.path, sha256=hashed, first=before, etag=incoming.etag)
             try:
                 with self._connection.stream(call) as response:
-                    if response.headers.get("content-type", "").startswith("application/json"):
-                        body = self._connection.read(response, call.endpoint)
-                        incoming.accept_whole(self._connection.decoded(call, response, body))
-                    else:
-                        incoming.accept(response.status_code, response.headers)
-                        receive(response, incoming, stop)
+                    take_in(self._connection, call, response, incoming, stop)
                 return hashed
             except httpx.TransportError as error:
                 lost = self._connection.lost(error, call.endpoint)
