@@ -211,16 +211,28 @@ def children(known: int) -> list[int]:
 
 def remove(path: str) -> None:
     """Delete a file or a tree, whatever modes the sandbox left in it. Links are not followed."""
-    if not os.path.isdir(path) or os.path.islink(path):
-        try:
+    try:
+        if not os.path.isdir(path) or os.path.islink(path):
             os.unlink(path)
-        except FileNotFoundError:
             return
+        # Held open, so that its number is nobody else's: one of the same name may be made as soon as this one is gone.
+        tree = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
         return
-    for argv in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
-        _run([*argv, "--", path])
-        if not os.path.lexists(path):
-            return
+    try:
+        for argv in (["rm", "-rf"], ["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            _run([*argv, "--", path])
+            if not _is_at(tree, path):
+                return
+    finally:
+        os.close(tree)
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _run(argv: list[str]) -> None:

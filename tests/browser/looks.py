@@ -54,4 +54,13 @@ def every_look(page: Page, selector: str, directory: Path, name: str = "") -> No
 
 def readable(page: Page, selector: str) -> None:
     shown = page.page.locator(selector)
-    until(lambda: not shown.evaluate(_POOR), 10, f"hard to read: {shown.evaluate(_POOR)}")
+    poor: list[str] = []
+
+    def is_readable() -> bool:
+        poor[:] = shown.evaluate(_POOR)
+        return not poor
+
+    try:
+        until(is_readable, 10, "it stays hard to read")
+    except TimeoutError:
+        raise AssertionError(f"hard to read: {poor}") from None

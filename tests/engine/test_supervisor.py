@@ -259,6 +259,20 @@ def test_what_a_sandbox_made_unreadable_is_removed(tmp_path: Path, path: str) ->
     assert (tmp_path / "other" / "stays").exists()
 
 
+def test_one_that_is_made_anew_at_once_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, real = tmp_path / "box", supervisor._run
+    (tree / "old").mkdir(parents=True)
+
+    def run(argv: list[str]) -> None:
+        monkeypatch.setattr(supervisor, "_run", real)
+        real(argv)
+        (tree / "new").mkdir(parents=True)
+
+    monkeypatch.setattr(supervisor, "_run", run)
+    supervisor.remove(str(tree))
+    assert os.listdir(tree) == ["new"]
+
+
 def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
     (tmp_path / "dir").mkdir()
     (tmp_path / "link").symlink_to("dir")
