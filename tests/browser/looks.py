@@ -42,14 +42,19 @@ def every_look(page: Page, selector: str, directory: Path, name: str = "") -> No
     """What matches fits in its place and can be read in every theme and width; a picture of each is kept."""
     shown = page.page.locator(selector)
     for theme in THEMES:
-        page.page.evaluate(
-            "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })", f"JupyterLab {theme}"
-        )
+        wear(page, theme)
         for width in WIDTHS:
             page.page.set_viewport_size({"width": width, "height": 900})
             until(lambda: shown.evaluate(FITS), 10, f"{selector} is wider than its place of {width} px")
             readable(page, selector)
             shown.screenshot(path=directory / f"{name or selector[5:]}-{theme.lower()}-{width}.png")
+
+
+def wear(page: Page, theme: str) -> None:
+    """Change JupyterLab's theme to one of `THEMES`."""
+    page.page.evaluate(
+        "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })", f"JupyterLab {theme}"
+    )
 
 
 def readable(page: Page, selector: str) -> None:
