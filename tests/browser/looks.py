@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .lab import Page, until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
 
 THEMES = ("Dark", "Light")  # the one that JupyterLab begins with is the last
 WIDTHS = (640, 800, 1280)  # the first is the last one's page, magnified twice
@@ -48,6 +52,14 @@ def every_look(page: Page, selector: str, directory: Path, name: str = "") -> No
             until(lambda: shown.evaluate(FITS), 10, f"{selector} is wider than its place of {width} px")
             readable(page, selector)
             shown.screenshot(path=directory / f"{name or selector[5:]}-{theme.lower()}-{width}.png")
+
+
+def readable_under_the_pointer(page: Page, selector: str, target: Locator) -> None:
+    """What matches can be read in every theme while the pointer is over one part of it."""
+    for theme in THEMES:
+        wear(page, theme)
+        target.hover()
+        readable(page, selector)
 
 
 def wear(page: Page, theme: str) -> None:

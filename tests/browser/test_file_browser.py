@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from .lab import Lab, Page, browse, until
-from .looks import THEMES, every_look, readable, wear
+from .looks import every_look, readable_under_the_pointer
 
 
 def png(width: int, height: int) -> bytes:
@@ -442,10 +442,7 @@ def test_it_can_be_read_in_both_themes_and_in_little_room(lab: Lab) -> None:
         row(page, "data").dblclick()
         until(lambda: "table.csv" in names(page), 20, "the folder did not open")
         opened(page, "settings.json")
-        for theme in THEMES:
-            wear(page, theme)
-            row(page, "notes.txt").hover()
-            readable(page, ".nsb-files")
+        readable_under_the_pointer(page, ".nsb-files", row(page, "notes.txt"))
         every_look(page, ".nsb-files", lab.directory)
         row(page, "raw.bin").click()
         page.page.get_by_role("button", name="Delete", exact=True).click()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .lab import Lab, Page, browse, until
-from .looks import every_look
+from .looks import every_look, readable_under_the_pointer
 
 START = "%load_ext sandbox_notebook\nfrom sandbox_sdk import Sandbox\nsb = Sandbox.local('workspace', name='demo')\nsb"
 USED = (
@@ -29,6 +29,7 @@ def test_every_tab_shows_what_it_promises(lab: Lab) -> None:
         panel = page.page.locator(".nsb-sandbox")
         until(lambda: "1 in the background" in sheet(page), 15, "the overview is not live")
         assert "/workspace" in sheet(page) and "less than a minute" in sheet(page)
+        readable_under_the_pointer(page, ".nsb-sandbox", panel.get_by_role("tab", name="Audit"))
         every_look(page, ".nsb-sandbox", lab.directory, "panel-overview")
         tab(page, "Files")
         until(lambda: "notes.txt" in sheet(page), 15, "the files are not shown")
