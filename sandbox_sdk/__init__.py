@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ._code_models import ContextInfo, ErrorInfo, Execution, Result
     from ._errors import (
         AuthenticationError,
+        ClientClosedError,
         CodeFailedError,
         CommandFailedError,
         CommandTimeoutError,
@@ -167,6 +168,7 @@ __all__ = [
     "BrowserContent",
     "BrowserPage",
     "Capabilities",
+    "ClientClosedError",
     "Code",
     "CodeContext",
     "CodeFailedError",

@@ -16,6 +16,7 @@
   * CodeFailedError               ``raise_on_error=True`` and the code in a context did not; ``execution``
   * SandboxConnectionError        no answer; ``gone`` when nobody is there; also a `ConnectionError`
     * StreamInterruptedError      a stream broke off at ``offset``; what the command did afterwards is not known
+  * ClientClosedError             asked through a client that has been closed; also a `RuntimeError`
   * TransferError                 a transfer ended, but not all of it arrived as it should; ``outcomes``
   * NotTextError                  the file is not text in the encoding asked for; also a `ValueError`
 """
@@ -242,6 +243,16 @@ class StreamInterruptedError(SandboxConnectionError):
         self.offset = offset
         self.stdout_offset = stdout_offset
         self.stderr_offset = stderr_offset
+
+
+@public
+class ClientClosedError(SandboxError, RuntimeError):
+    """This client has been closed, or the sandbox that it belongs to: nothing can be asked through it any more."""
+
+    def __init__(
+        self, message: str = "the client is closed", *, hint: str = "make another one, or attach to a kept sandbox"
+    ) -> None:
+        super().__init__(message, hint=hint)
 
 
 @public

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 import httpx
 
 from ._binding import Binding
+from ._errors import ClientClosedError
 from ._version import __version__
 
 _CONNECT_SECONDS = 10.0
@@ -68,7 +69,7 @@ class Pool:
 
     def client(self) -> httpx.Client:
         if self.closed:
-            raise RuntimeError(f"the client of {self._binding.address} is closed")
+            raise ClientClosedError
         if self._given is not None:
             return self._given
         client = self._own.get(os.getpid())
@@ -108,7 +109,7 @@ class AsyncPool:
 
     async def client(self) -> httpx.AsyncClient:
         if self.closed:
-            raise RuntimeError(f"the client of {self._binding.address} is closed")
+            raise ClientClosedError
         if self._given is not None:
             return self._given
         loop = asyncio.get_running_loop()

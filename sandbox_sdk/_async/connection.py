@@ -15,7 +15,7 @@ from .. import _retry as retry
 from .._acompat import asleep
 from .._binding import Binding
 from .._call import Call
-from .._errors import SandboxConnectionError, ServerAPIError
+from .._errors import ClientClosedError, SandboxConnectionError, ServerAPIError
 from .._http import AsyncPool, close_unconnected, timeouts
 from .._known import Known
 from .._refusals import error_from_response, protocol_error
@@ -48,7 +48,7 @@ class AsyncConnection:
                 "the _sync twins need connections of their own; leave http_client out, or use ServerClient"
             )
         if self.pool.closed:
-            raise RuntimeError(f"the client of {self.binding.address} is closed")
+            raise ClientClosedError
         with self._twin_lock:
             if self._twin is None:
                 self._twin = ServerClient._around(self.binding, self.known)
@@ -106,6 +106,10 @@ class AsyncConnection:
             response = await client.send(request, stream=True, follow_redirects=False)
         except httpx.ConnectError as error:
             close_unconnected(error)
+            raise
+        except RuntimeError:  # what httpx raises when another thread has closed its client meanwhile
+            if self.pool.closed:
+                raise ClientClosedError from None
             raise
         if response.headers.get("x-sandbox-server") == OUR_SERVER:
             self.known.ours = True

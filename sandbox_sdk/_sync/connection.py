@@ -15,7 +15,7 @@ from .. import _retry as retry
 from .._acompat import sleep
 from .._binding import Binding
 from .._call import Call
-from .._errors import SandboxConnectionError, ServerAPIError
+from .._errors import ClientClosedError, SandboxConnectionError, ServerAPIError
 from .._http import Pool, close_unconnected, timeouts
 from .._known import Known
 from .._refusals import error_from_response, protocol_error
@@ -89,6 +89,10 @@ class Connection:
             response = client.send(request, stream=True, follow_redirects=False)
         except httpx.ConnectError as error:
             close_unconnected(error)
+            raise
+        except RuntimeError:  # what httpx raises when another thread has closed its client meanwhile
+            if self.pool.closed:
+                raise ClientClosedError from None
             raise
         if response.headers.get("x-sandbox-server") == OUR_SERVER:
             self.known.ours = True

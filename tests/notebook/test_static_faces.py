@@ -12,6 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import sandbox_notebook
 from sandbox_notebook.widgets.process import ProcessPane
 from sandbox_notebook.widgets.terminal import TerminalPane
+from tests.support.waiting import eventually
 
 from .conftest import Ran, Run, failure
 
@@ -63,6 +64,18 @@ def test_a_pane_follows_by_itself_where_it_is_shown(
     pane = ProcessPane(shell.user_ns["process"])
     assert "text/html" in pane._repr_mimebundle_()[0]
     assert pane.wait_shown(30) and repr(pane) == "✓ echo hello · exit code 0\nhello"
+
+
+def test_a_pane_whose_client_is_closed_says_so(
+    still: Run, shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SANDBOX_SDK_UI", "auto")
+    still("process = sb.process.start('sleep 600')")
+    pane = ProcessPane(shell.user_ns["process"])
+    still("sb.kill()")
+    pane.follow()
+    eventually(lambda: pane.done)
+    assert pane.state.startswith("lost: ") and "the client is closed" in repr(pane)
 
 
 def test_a_pane_that_is_put_below_a_cell_stays_as_it_was(still: Run, shell: InteractiveShell) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 import sandbox_sdk
-from sandbox_sdk import AsyncServerClient, ServerClient
+from sandbox_sdk import AsyncServerClient, ClientClosedError, ServerClient
 from sandbox_sdk._contract import EndpointId
 from scripts import unasync
 from tests.support.server import ServerProcess
@@ -158,8 +158,9 @@ def test_twins_of_a_closed_client_are_closed() -> None:
         client = AsyncServerClient("http://127.0.0.1:9")
         assert not client.health_sync()
         await client.aclose()
-        with pytest.raises(RuntimeError, match="closed"):
+        with pytest.raises(ClientClosedError, match="the client is closed") as closed:
             client.health_sync()
+        assert isinstance(closed.value, RuntimeError), "what callers of other libraries catch"
 
     asyncio.run(main())
 

@@ -97,7 +97,7 @@ class ProcessPane(Widget):
                 return snapshot(self.title, self.state, self._transcript)
         try:
             return as_seen(self.title, self.process)
-        except (SandboxError, RuntimeError):  # it is gone, or the client is closed: only what is known can be told
+        except SandboxError:  # it is gone, or the client is closed: only what is known can be told
             return super().still()
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
