@@ -71,6 +71,7 @@ class WebSocketClient:
         self.pings: list[bytes] = []
         self.pongs: list[bytes] = []
         self._bytes = bytearray()
+        self._shown = ""  # output received, and not asked for yet
         head = self._head()
         self.headers = {
             name.lower(): value for name, _, value in (line.partition(": ") for line in head.split("\r\n")[1:])
@@ -156,8 +157,8 @@ class WebSocketClient:
         raise AssertionError(f"no event {name!r}; closed with {self.close_code} {self.close_reason!r}")
 
     def until(self, text: str) -> str:
-        """All output up to the message in which this text is complete."""
-        pieces, tail = [], ""
+        """All output up to the end of this text; what came with it in one message stays for the next call."""
+        pieces, tail = [self._shown], self._shown
         deadline = time.monotonic() + SECONDS
         while text not in tail:
             message = self.receive()
@@ -166,7 +167,8 @@ class WebSocketClient:
             if message["type"] == "output":
                 pieces.append(message["data"])
                 tail = tail[-len(text) - 100 :] + message["data"]
-        return "".join(pieces)
+        self._shown = tail.partition(text)[2]
+        return "".join(pieces).removesuffix(self._shown)
 
     def rest(self) -> list[Any]:
         """All messages until the connection is closed."""

@@ -71,7 +71,7 @@ def test_field_113_programs_know_the_terminal_and_that_text_is_utf8(tmp_path: Pa
 def test_the_callers_own_terminal_kind_and_locale_win(place: Place) -> None:
     with place.connect(place.open(env={"TERM": "dumb", "LC_ALL": "C"})) as viewer:
         viewer.type("echo $TERM-$LC_ALL\n")
-        assert "dumb-C\r\n" in viewer.until("dumb-C")
+        viewer.until("dumb-C\r\n")
 
 
 def test_loader_variables_are_dropped_without_a_word(place: Place) -> None:
