@@ -6,8 +6,13 @@ import signal
 from collections import defaultdict
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.findings import FINDINGS, LATER
+
+# How long one attempt takes says more about the machine than about the code: a busy one stops for seconds.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 _results: dict[str, dict[str, str]] = defaultdict(dict)  # finding -> test -> outcome
 

@@ -326,7 +326,9 @@ TREES = st.dictionaries(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(tree=TREES)
 def test_any_tree_comes_out_as_it_went_in(files: Files, tree: dict[tuple[str, ...], bytes]) -> None:
     empty(files.base)

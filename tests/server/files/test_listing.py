@@ -137,7 +137,9 @@ def test_the_answer_is_one_document_at_every_block_edge(files: Files, count: int
         assert ([e["name"] for e in shorter["entries"]], shorter["truncated"]) == (names[:-1], True)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(tree=st.lists(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3), max_size=12), size=st.integers(1, 5))
 def test_pages_join_to_the_whole_listing(files: Files, tree: list[list[str]], size: int) -> None:
     empty(files.base)

@@ -28,7 +28,9 @@ MEMBERS = st.lists(
 ZIP_KINDS = [stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR, stat.S_IFIFO]
 CHANGES = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=4)
 FORMATS = st.sampled_from([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
-SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def changed(data: bytes, changes: list[tuple[int, int]]) -> bytes:
