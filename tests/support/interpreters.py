@@ -31,6 +31,6 @@ def interpreters() -> dict[str, str]:
 
 def _starts(path: str) -> bool:
     try:
-        return subprocess.run([path, "-c", "pass"], capture_output=True, timeout=20).returncode == 0
+        return subprocess.run([path, "-c", "pass"], capture_output=True, timeout=60).returncode == 0
     except OSError:
         return False

@@ -63,7 +63,7 @@ class ServerProcess:
         body: bytes | str | Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, Any] | Sequence[tuple[str, Any]] | None = None,
-        timeout: float = 30,
+        timeout: float = 60,
     ) -> Reply:
         """Send one request on a connection of its own; a mapping as body goes out as JSON."""
         fields = dict(headers or {})
@@ -83,9 +83,11 @@ class ServerProcess:
             connection.close()
 
     def audit_lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.audit.read_text().splitlines()] if self.audit.exists() else []
+        """Those that are there; one that is just being written is not yet."""
+        written = self.audit.read_bytes() if self.audit.exists() else b""
+        return [json.loads(line) for line in written.split(b"\n")[:-1]]
 
-    def stop(self, timeout: float = 15) -> int:
+    def stop(self, timeout: float = 60) -> int:
         """SIGTERM, then wait; answers the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

@@ -72,7 +72,11 @@ class WebSocketClient:
         self.pongs: list[bytes] = []
         self._bytes = bytearray()
         self._shown = ""  # output received, and not asked for yet
-        head = self._head()
+        try:
+            head = self._head()
+        except BaseException:
+            self.sock.close()
+            raise
         self.headers = {
             name.lower(): value for name, _, value in (line.partition(": ") for line in head.split("\r\n")[1:])
         }
@@ -94,7 +98,6 @@ class WebSocketClient:
             length = next((int(line.split(":")[1]) for line in lines if line.startswith("content-length:")), 0)
             while len(self._bytes) < length:
                 self._more()
-            self.sock.close()
             raise NotUpgraded(status, text, bytes(self._bytes))
         return text
 
@@ -151,6 +154,7 @@ class WebSocketClient:
 
     def event(self, name: str) -> Any:
         """The next event of this name; output before it is skipped."""
+        self._shown = ""
         while (message := self.receive()) is not None:
             if message.get("event") == name:
                 return message
