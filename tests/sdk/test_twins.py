@@ -132,7 +132,7 @@ def test_twins_work_inside_a_running_loop(server: ServerProcess, home: Path) -> 
             process = await client.process.start("cat", stdin=True)
             assert process.stdin.write_sync("abc") == 3
             process.stdin.aclose_sync()
-            assert process.wait_sync(10) == 0
+            assert process.wait_sync(60) == 0
             assert process.output_sync().data == b"abc"
             with process.follow_sync() as followed:
                 assert [event.kind for event in followed] == ["output", "exit"]

@@ -15,6 +15,7 @@ from sandbox_sdk import (
     SandboxConnectionError,
     ServerAPIError,
 )
+from tests.support.ports import free_ports
 from tests.support.server import ServerProcess, running_server
 
 pytestmark = pytest.mark.anyio
@@ -159,12 +160,11 @@ async def test_check_gives_the_same_answer_as_the_call(server: ServerProcess, ho
 @pytest.mark.finding("R1-F6")
 async def test_a_changed_policy_ends_local_checks(tmp_path: Path) -> None:
     closed = {"version": 1, "endpoints": {"files_mkdir": {"enabled": False}}}
-    with running_server(tmp_path, policy=closed) as server:
+    place = ["--port", str(free_ports(1)[0])]  # nobody takes it between the two
+    with running_server(tmp_path, policy=closed, arguments=place) as server:
         client = AsyncServerClient(server.url)
         caps = await client.discover()
-        port = server.port
-    with running_server(tmp_path, policy={"version": 1}, arguments=["--port", str(port)]) as server:
-        assert server.port == port
+    with running_server(tmp_path, policy={"version": 1}, arguments=place):
         async with client:
             with pytest.raises(EndpointNotAvailableError):
                 await client.files.mkdir("d")

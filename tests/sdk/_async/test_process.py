@@ -26,6 +26,10 @@ from tests.support.server import ServerProcess, running_server
 pytestmark = pytest.mark.anyio
 
 
+#: Seconds, for a command to say something before its time is up. Machines that need more than the first are slow.
+LONG_ENOUGH = (1, 10, 60)
+
+
 def sh(script: str) -> list[str]:
     return ["sh", "-c", script]
 
@@ -116,11 +120,19 @@ async def test_field_088_089_stdin_ends_at_once_unless_something_is_given(server
 
 @pytest.mark.field(94)
 @pytest.mark.field(95)
-async def test_field_094_095_a_timeout_stops_the_command_and_keeps_its_output(server: ServerProcess) -> None:
+async def test_field_094_095_a_timeout_stops_the_command_and_keeps_its_output(
+    server: ServerProcess, home: Path
+) -> None:
     async with AsyncServerClient(server.url) as client:
-        for work in (client.process.run, client.process.shell):
-            with pytest.raises(TimeoutError) as late:
-                await work(sh("echo $$; echo err >&2; sleep 60"), timeout=1)
+        for name in ("run", "shell"):
+            said = home / f"{name} has said it"
+            for seconds in LONG_ENOUGH:
+                with pytest.raises(TimeoutError) as late:
+                    await getattr(client.process, name)(
+                        sh(f"echo $$; echo err >&2; touch '{said}'; sleep 600"), timeout=seconds
+                    )
+                if said.exists():
+                    break
             assert isinstance(late.value, CommandTimeoutError)
             assert late.value.stderr == "err\n"
             await gone(int(late.value.stdout))
@@ -190,7 +202,7 @@ async def test_a_callback_that_fails_stops_the_command(server: ServerProcess) ->
 
 async def gone(pid: int) -> None:
     """Wait until a process of this machine has ended."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not os.path.exists(f"/proc/{pid}")
@@ -229,7 +241,7 @@ async def test_a_background_process_is_a_handle(server: ServerProcess, home: Pat
     async with AsyncServerClient(server.url) as client:
         process = await client.process.start(sh("echo hi; pwd; exit 5"), cwd=home.name)
         assert process.pid and process.id and process.exit_code is None
-        assert await process.wait(10) == 5
+        assert await process.wait(60) == 5
         assert (process.exit_code, process.signal, process.info.state) == (5, None, "exited")
         assert repr(process) == f'<{type(process).__name__} {process.pid} "{process.command}", exited with 5>'
         part = await process.output()
@@ -251,7 +263,7 @@ async def test_field_083_a_running_process_has_no_exit_code(server: ServerProces
         assert (info.running, info.exit_code, info.signal) == (True, None, None)
         assert info.started_at is not None and info.started_at.tzinfo is not None
         await process.kill()
-        assert await process.wait(10) == -9
+        assert await process.wait(60) == -9
         assert process.signal == 9
 
 
@@ -264,7 +276,7 @@ async def test_field_097_waiting_for_no_time_asks_once(server: ServerProcess) ->
         assert "wait() again" in late.value.hint
         assert (await process.refresh()).running, "the waiting ends, not the process"
         await process.terminate()
-        assert await process.wait(10) == -15
+        assert await process.wait(60) == -15
 
 
 async def test_signals_reach_the_process(server: ServerProcess) -> None:
@@ -274,10 +286,10 @@ async def test_signals_reach_the_process(server: ServerProcess) -> None:
             if "ready" in event.text:
                 await process.interrupt()
         assert process.exit_code is None, "iterating does not ask"
-        assert await process.wait(10) == 9
+        assert await process.wait(60) == 9
         assert "got" in (await process.output()).text
         ended = await client.process.start("true")
-        await ended.wait(10)
+        await ended.wait(60)
         with pytest.raises(NotFoundError):
             await ended.send_signal(15)
         with pytest.raises(SandboxError, match="signal 99"):
@@ -292,7 +304,7 @@ async def test_field_089_stdin_is_written_piece_by_piece_and_ended(server: Serve
         assert await process.stdin.write(b"\x00\xff" * (1 << 20)) == 2 << 20
         assert await process.stdin.write("") == 0
         await process.stdin.aclose()
-        assert await process.wait(10) == 0
+        assert await process.wait(60) == 0
         assert (await process.output()).text.strip() == str(2 + (2 << 20))
         deaf = await client.process.start("sleep 60")
         with pytest.raises(ConflictError):
@@ -326,7 +338,7 @@ async def test_field_064_breaking_off_and_going_on_loses_and_repeats_nothing(ser
 async def test_output_can_be_read_from_any_offset(server: ServerProcess) -> None:
     async with AsyncServerClient(server.url) as client:
         process = await client.process.start(sh("printf 0123456789; printf abc >&2"))
-        await process.wait(10)
+        await process.wait(60)
         part = await process.output(4)
         assert (part.data, part.offset, part.end, part.lost, part.exit_code) == (b"456789", 4, 10, 0, 0)
         assert (await process.output(stream="stderr")).data == b"abc"
@@ -343,7 +355,7 @@ async def test_what_fell_out_of_the_ring_is_a_gap(tmp_path: Path) -> None:
     with running_server(tmp_path, policy=policy) as server:
         async with AsyncServerClient(server.url) as client:
             process = await client.process.start(sh("head -c 5000 /dev/zero | tr '\\0' x"))
-            await process.wait(10)
+            await process.wait(60)
             events = [event async for event in process]
             part = await process.output()
     assert [event.kind for event in events if event.kind != "output"] == ["gap", "exit"]
@@ -357,7 +369,7 @@ async def test_what_fell_out_of_the_ring_is_a_gap(tmp_path: Path) -> None:
 async def test_output_that_is_not_captured_cannot_be_read(server: ServerProcess) -> None:
     async with AsyncServerClient(server.url) as client:
         process = await client.process.start("true", capture=False)
-        assert await process.wait(10) == 0
+        assert await process.wait(60) == 0
         with pytest.raises(ConflictError, match="capture_output"):
             await process.output()
 

@@ -16,6 +16,7 @@ from sandbox_sdk import (
     SandboxConnectionError,
     ServerAPIError,
 )
+from tests.support.ports import free_ports
 from tests.support.server import ServerProcess, running_server
 
 
@@ -159,12 +160,11 @@ def test_check_gives_the_same_answer_as_the_call(server: ServerProcess, home: Pa
 @pytest.mark.finding("R1-F6")
 def test_a_changed_policy_ends_local_checks(tmp_path: Path) -> None:
     closed = {"version": 1, "endpoints": {"files_mkdir": {"enabled": False}}}
-    with running_server(tmp_path, policy=closed) as server:
+    place = ["--port", str(free_ports(1)[0])]  # nobody takes it between the two
+    with running_server(tmp_path, policy=closed, arguments=place) as server:
         client = ServerClient(server.url)
         caps = client.discover()
-        port = server.port
-    with running_server(tmp_path, policy={"version": 1}, arguments=["--port", str(port)]) as server:
-        assert server.port == port
+    with running_server(tmp_path, policy={"version": 1}, arguments=place):
         with client:
             with pytest.raises(EndpointNotAvailableError):
                 client.files.mkdir("d")

@@ -77,14 +77,14 @@ def test_field_071_a_server_that_accepts_and_says_nothing_is_given_up(tmp_path: 
         exchange.connection.recv(1)
 
     with scripted(silent) as server:
-        with ServerClient(server.url, timeout=0.2) as client:
+        with ServerClient(server.url, timeout=1) as client:
             for work in (
                 lambda: client.process.run("x"),
                 lambda: client.files.list(),
                 lambda: client.files.download("f", tmp_path / "f"),
                 lambda: client.files.write("f", "x"),
             ):
-                with pytest.raises(SandboxConnectionError, match=r"within 0.2 s; the server is up"):
+                with pytest.raises(SandboxConnectionError, match=r"within 1 s; the server is up"):
                     work()
             assert server.asked("/files/list") == 1, "what takes too long is not tried again"
 
@@ -109,12 +109,12 @@ def test_a_stream_may_be_silent_for_longer_than_an_answer() -> None:
         exchange.read()
         exchange.head(200, {"Content-Type": FRAMES, "Transfer-Encoding": "chunked"})
         exchange.chunk(encode([START]))
-        time.sleep(0.6)
+        time.sleep(3)
         exchange.chunk(encode([END]))
         exchange.send(b"0\r\n\r\n")
 
     with scripted(answer) as server:
-        with ServerClient(server.url, timeout=0.2) as client:
+        with ServerClient(server.url, timeout=1) as client:
             assert (client.process.run("x")).exit_code == 3
 
 
