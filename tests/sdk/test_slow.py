@@ -12,10 +12,10 @@ from tests.support.server import ServerProcess
 
 def test_an_upload_may_take_longer_than_the_timeout_while_bytes_keep_coming(server: ServerProcess, home: Path) -> None:
     def slowly() -> Iterator[bytes]:
-        for _ in range(8):
+        for _ in range(16):
             time.sleep(0.4)
-            yield bytes(40_000)  # 100 kB a second
+            yield bytes(20_000)  # 50 kB a second
 
-    with ServerClient(server.url, timeout=2.5) as client:
+    with ServerClient(server.url, timeout=5) as client:
         receipt = client.files.write(f"{home.name}/f", slowly())
     assert receipt.bytes == (home / "f").stat().st_size == 320_000
