@@ -73,6 +73,8 @@ class Inlet:
         while (left := deadline - time.monotonic()) > 0 and not self._ending:
             if caller.poll(left * 1000):
                 return
+        if self._ending:  # the process has ended meanwhile: that, and no lack of patience
+            raise Refusal("conflict", "the standard input is closed", written=written)
         raise _unread(written)
 
     def _close_if_due(self) -> None:

@@ -8,21 +8,24 @@ import select
 import shlex
 import shutil
 import socket
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from sandbox_server.access import Grant, Identity
 from sandbox_server.call import Call
 from sandbox_server.catalogue import builtin
 from sandbox_server.guards.commands import Command
 from sandbox_server.handlers import HANDLERS
-from sandbox_server.messages import FRAMES_TYPE, Headers, Request, Response, Wait
+from sandbox_server.messages import FRAMES_TYPE, Headers, Refusal, Request, Response, Wait
 from sandbox_server.process.caller import attended
 from sandbox_server.process.table import ProcessTable
 from sandbox_server.services import Services
+from tests.support.waiting import in_time
 
 CATALOGUE = builtin()
 
@@ -147,18 +150,31 @@ class Bench:
         how = {name: fields.pop(name) for name in ("owner", "limits") if name in fields}
         return self.json("process_start", {"command": text, "capture_output": True, **fields}, **how)
 
+    def cut(self, text: str, enough: Callable[[Refusal], object], /, **how: Any) -> Refusal:
+        """How a command is refused that its timeout has ended, after it had the time for what the test needs."""
+
+        def run(seconds: float) -> Refusal:
+            with pytest.raises(Refusal) as caught:
+                self.ask("shell", {"command": text, "timeout": seconds}, **how)
+            assert (caught.value.status, caught.value.code) == (408, "timeout")
+            return caught.value
+
+        return in_time(run, enough)
+
     def follow(self, pid: Any, /, **fields: Any) -> list[tuple[int, Any]]:
         how = {name: fields.pop(name) for name in ("owner", "peer") if name in fields}
         response = self.ask("process_output", {"pid": str(pid), "follow": True, **fields}, framed=True, **how)
         return frames(b"".join(chunks(response)))
 
     def close(self) -> None:
-        for call in self.calls:
-            while call.deferred:
-                call.deferred.pop()()
-        self.table.close(grace=0)
-        for peer in self.peers:
-            peer.close()
+        try:
+            for call in self.calls:
+                while call.deferred:
+                    call.deferred.pop()()
+        finally:
+            self.table.close(grace=0)
+            for peer in self.peers:
+                peer.close()
 
 
 def command(text: str) -> Command:

@@ -13,9 +13,10 @@ import pytest
 
 from sandbox_server.messages import Aborted, Refusal
 from sandbox_server.process import kernel, table
-from tests.support.waiting import eventually
+from sandbox_server.process.pipes import Inlet
+from tests.support.waiting import eventually, in_time
 
-from .harness import Bench, alive, chunks, frames, output, records
+from .harness import Bench, Peer, alive, chunks, frames, output, records
 
 
 def refused(bench: Bench, endpoint: str, fields: dict[str, Any], /, **how: Any) -> Refusal:
@@ -210,8 +211,11 @@ def test_field_092_background_commands_have_no_default_limit(bench: Bench, monke
 
 
 def test_a_policy_may_bound_their_time(bench: Bench) -> None:
-    started = bench.start("sh -c 'sleep 60 & echo $!; wait'", limits={"timeout_seconds": 0.4})
-    found = bench.follow(started["id"])
+    def run(seconds: float) -> tuple[Any, list[tuple[int, Any]]]:
+        started = bench.start("sh -c 'sleep 60 & echo $!; wait'", limits={"timeout_seconds": seconds})
+        return started, bench.follow(started["id"])
+
+    started, found = in_time(run, lambda result: output(result[1]))
     assert (found[-1][1]["reason"], found[-1][1]["exit_code"], found[-1][1]["signal"]) == ("timeout", -9, 9)
     assert not alive(int(output(found)))
     assert bench.json("process_detail", {"pid": started["id"]})["reason"] == "timeout"
@@ -373,14 +377,35 @@ def test_the_end_of_a_process_closes_its_input_under_a_waiting_writer(bench: Ben
     assert bench.table.find(started["id"], "ann").inlet._descriptor == -1  # type: ignore[union-attr]
 
 
+def test_a_writer_is_told_of_the_end_also_when_it_comes_just_before_the_waiting() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    inlet = Inlet(writing)
+
+    class Witness(Peer):
+        def fileno(self) -> int:
+            inlet.close()  # as the supervisor does, while the writer is about to wait for room
+            return super().fileno()
+
+    peer = Witness()
+    try:
+        with pytest.raises(Refusal, match="the standard input is closed") as caught:
+            inlet.write(b"x" * 200_000, eof=False, peer=peer, patience=60)
+    finally:
+        os.close(reading)
+        peer.close()
+    assert (caught.value.code, caught.value.facts["written"]) == ("conflict", 65536)
+
+
 @pytest.mark.finding("R-A1")
 def test_output_is_read_by_sequence_number(bench: Bench) -> None:
-    started = bench.start("sh -c 'echo out; sleep 0.2; echo err >&2; sleep 60'")
+    started = bench.start("sh -c 'echo out; read line; echo err >&2; sleep 60'", stdin=True)
     first = captured(bench, started["id"], wait=20)
     assert first == {
         "id": started["id"], "pid": started["pid"], "events": [{"seq": 0, "stream": "stdout", "data": "out\n"}],
         "next": 1, "state": "running", "exit_code": None, "signal": None, "dropped": False,
     }  # fmt: skip
+    bench.json("process_stdin", {"pid": started["id"], "data": "\n"})
     second = captured(bench, started["id"], wait=20, since=1)
     assert second["events"] == [{"seq": 1, "stream": "stderr", "data": "err\n"}]
     assert captured(bench, started["id"], since=-4)["events"] == [*first["events"], *second["events"]]
@@ -549,8 +574,14 @@ def test_field_086_a_follower_of_a_killed_process_is_told(bench: Bench) -> None:
 
 def test_silence_of_a_followed_process_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandbox_server.handlers.output.HEARTBEAT", 0.02)
-    started = bench.start("sleep 0.3")
-    assert len(records(bench.follow(started["id"]), "heartbeat")) >= 2
+    started = bench.start("cat", stdin=True)
+    heard = 0
+    for block in chunks(bench.ask("process_output", {"pid": started["id"], "follow": True}, framed=True)):
+        heard += len(records(frames(block), "heartbeat"))
+        if heard >= 2:
+            bench.json("process_stdin", {"pid": started["id"], "eof": True})
+            break
+    assert records(bench.follow(started["id"]), "end")[0]["exit_code"] == 0
 
 
 def test_a_held_output_ends_the_following_with_a_note(bench: Bench) -> None:
