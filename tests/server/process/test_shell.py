@@ -174,13 +174,12 @@ def test_a_flood_is_bounded_by_the_default_limit(bench: Bench) -> None:
 
 @pytest.mark.field(94)
 def test_field_094_a_timeout_tells_what_was_said_so_far(bench: Bench) -> None:
-    refusal = refusal_of(bench, {"command": "sh -c 'echo so far; echo err >&2; sleep 60'", "timeout": 1})
-    assert (refusal.status, refusal.code) == (408, "timeout")
+    refusal = bench.cut("sh -c 'echo so far; echo err >&2; sleep 60'", lambda refusal: refusal.facts["stderr"])
     assert refusal.facts == {"stdout": "so far\n", "stderr": "err\n", "truncated": False}
 
 
 def test_a_flood_until_the_timeout_is_bounded(bench: Bench) -> None:
-    refusal = refusal_of(bench, {"command": "yes", "timeout": 0.5}, limits={"max_output_bytes": 1000})
+    refusal = bench.cut("yes", lambda refusal: refusal.facts["truncated"], limits={"max_output_bytes": 1000})
     assert refusal.facts["stdout"] == "y\n" * 500
     assert refusal.facts["truncated"] is True
 
@@ -205,11 +204,11 @@ def test_the_policy_bounds_the_callers_timeout(bench: Bench) -> None:
 def test_field_076_a_background_child_that_holds_the_output_does_not_hold_the_answer(
     bench: Bench, tmp_path: Path
 ) -> None:
-    script = "(for i in 1 2 3 4 5 6 7 8; do sleep 0.2; echo later; done; touch survived) & echo hi; exit 5"
+    script = "(until [ -e go ]; do sleep 0.02; done; echo later; echo later; touch survived) & echo hi; exit 5"
     answer = bench.json("shell", {"command": f"sh -c {_quoted(script)}"})
-    assert answer["held"] is True and answer["exit_code"] == 5
-    assert answer["stdout"].startswith("hi\n")
+    assert (answer["held"], answer["exit_code"], answer["stdout"]) == (True, 5, "hi\n")
     # What it writes afterwards goes nowhere, but it can still write.
+    (tmp_path / "go").touch()
     eventually((tmp_path / "survived").exists)
 
 
@@ -243,7 +242,7 @@ def test_field_095_a_client_that_goes_away_ends_the_command(bench: Bench, tmp_pa
     thread.start()
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     peer.vanish()
-    thread.join(20)
+    thread.join()
     assert len(caught) == 1
     pid = int((tmp_path / "pid").read_text())
     eventually(lambda: not alive(pid))

@@ -6,13 +6,17 @@ import hashlib
 import itertools
 import os
 import resource
+import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sandbox_server.messages import FRAMES_TYPE, SSE_TYPE, Aborted, Refusal
 from sandbox_server.process import kernel
-from tests.support.waiting import eventually
+from sandbox_server.process.stopping import stop
+from tests.support.waiting import eventually, in_time
 
 from .harness import Bench, alive, chunks, frames, output, records, sse
 
@@ -31,8 +35,11 @@ def test_carriage_returns_are_kept_by_the_line(bench: Bench) -> None:
 
 
 def test_a_timeout_is_an_error_event_and_a_kill(bench: Bench) -> None:
-    response = bench.ask("shell_stream", {"command": "sh -c 'echo so far; sleep 60'", "timeout": 1})
-    assert sse(b"".join(chunks(response))) == [
+    def run(seconds: float) -> list[tuple[str, Any]]:
+        fields = {"command": "sh -c 'echo so far; sleep 60'", "timeout": seconds}
+        return sse(b"".join(chunks(bench.ask("shell_stream", fields))))
+
+    assert in_time(run, lambda events: events[0][0] == "stdout") == [
         ("stdout", {"data": "so far"}),
         ("error", {"error": "timeout"}),
         ("exit", {"exit_code": -9, "signal": 9}),
@@ -88,10 +95,19 @@ def test_field_070_the_first_bytes_come_at_once_and_nobody_on_the_way_stores_the
 
 def test_silence_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandbox_server.handlers.shell.HEARTBEAT", 0.02)
-    found = bench.frames("sh -c 'sleep 0.3; echo x'")
-    assert len(records(found, "heartbeat")) >= 2
-    body = b"".join(chunks(bench.ask("shell_stream", {"command": "sleep 0.3"})))
-    assert body.count(b":\n\n") >= 2
+    text = "sh -c 'until [ -e {0} ]; do sleep 0.02; done; echo {0}'"
+    told = b""
+    for block in chunks(bench.ask("shell_stream", {"command": text.format("framed")}, framed=True)):
+        told += block
+        if len(records(frames(told), "heartbeat")) == 2:
+            (bench.root / "framed").touch()
+    assert output(frames(told)) == b"framed\n"
+    told = b""
+    for block in chunks(bench.ask("shell_stream", {"command": text.format("events")})):
+        told += block
+        if told.count(b":\n\n") >= 2:
+            (bench.root / "events").touch()
+    assert sse(told)[0] == ("stdout", {"data": "events"})
 
 
 def test_frames_carry_exact_bytes_and_an_end_with_the_facts(bench: Bench) -> None:
@@ -112,7 +128,7 @@ def test_the_end_names_the_signal(bench: Bench, text: str, code: int, number: in
 
 
 def test_a_framed_timeout_has_its_reason(bench: Bench) -> None:
-    found = bench.frames("sh -c 'echo so far; sleep 60'", {"timeout": 1})
+    found = in_time(lambda seconds: bench.frames("sh -c 'echo so far; sleep 60'", {"timeout": seconds}), output)
     assert output(found) == b"so far\n"
     assert (found[-1][1]["reason"], found[-1][1]["exit_code"]) == ("timeout", -9)
 
@@ -162,12 +178,13 @@ def test_field_076_a_held_output_is_told_before_the_end(bench: Bench) -> None:
 
 
 def test_a_slow_reader_of_an_ended_command_gets_everything_and_no_false_alarm(bench: Bench) -> None:
-    body = chunks(bench.ask("shell_stream", {"command": "sh -c 'echo 1; sleep 0.1; (sleep 0.2; echo 3) & echo 2'"},
-                            framed=True))  # fmt: skip
+    text = "sh -c 'echo 1; sleep 0.1; (sleep 0.2; echo 3) & echo $! >pid; echo 2'"
+    body = chunks(bench.ask("shell_stream", {"command": text}, framed=True))
     got = [next(body), next(body)]
-    import time
-
-    time.sleep(1.0)  # meanwhile it has ended, and so has its background child
+    time.sleep(1.0)  # for longer than an output may stay open after the end
+    eventually(lambda: (bench.root / "pid").exists() and (bench.root / "pid").read_text())
+    background = int((bench.root / "pid").read_text())
+    eventually(lambda: not alive(background) and not alive(records(frames(got[0]), "start")[0]["pid"]))
     found = frames(b"".join([*got, *body]))
     assert output(found) == b"1\n2\n3\n"
     assert not records(found, "held")
@@ -178,8 +195,6 @@ def test_field_062_a_reader_that_stops_blocks_the_command_and_loses_nothing(benc
     text = "sh -c 'head -c 5000000 /dev/zero; touch done'"
     body = chunks(bench.ask("shell_stream", {"command": text}, framed=True))
     got = [next(body), next(body)]
-    import time
-
     time.sleep(0.5)
     assert not (tmp_path / "done").exists()
     assert len(output(frames(b"".join([*got, *body])))) == 5_000_000
@@ -243,14 +258,17 @@ def test_a_stream_that_was_never_read_is_stopped_with_its_response(bench: Bench)
 
 @pytest.mark.parametrize("framed", [True, False])
 def test_a_vanished_peer_ends_a_silent_command(bench: Bench, framed: bool) -> None:
-    peer = bench.peer()
+    def children() -> set[int]:
+        return {line.pid for line in kernel.processes() if line.parent == os.getpid() and line.session == line.pid}
+
+    before, peer = children(), bench.peer()
     body = chunks(bench.ask("shell_stream", {"command": "sleep 60"}, framed=framed, peer=peer))
     next(body)
-    [child] = [line for line in kernel.processes() if line.parent == os.getpid() and line.session == line.pid]
+    [child] = children() - before
     peer.vanish()
     with pytest.raises(Aborted):
         next(body)
-    eventually(lambda: not alive(child.pid))
+    eventually(lambda: not alive(child))
 
 
 def test_a_command_that_ignores_the_polite_signal_is_killed_after_a_grace(bench: Bench) -> None:
@@ -262,7 +280,8 @@ def test_a_command_that_ignores_the_polite_signal_is_killed_after_a_grace(bench:
     eventually(lambda: not alive(pid))
 
 
-def test_a_command_may_use_the_grace_to_tidy_up(bench: Bench, tmp_path: Path) -> None:
+def test_a_command_may_use_the_grace_to_tidy_up(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox_server.process.run.stop", partial(stop, grace=60))
     text = "sh -c 'sh tidy.sh; true'"
     (tmp_path / "tidy.sh").write_text(
         "trap 'sleep 0.3; touch tidied; exit' TERM\necho $$\nwhile :; do sleep 0.05; done\n"
