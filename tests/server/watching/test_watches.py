@@ -149,6 +149,18 @@ def test_more_entries_than_are_kept_track_of_are_refused_or_end_the_watch(
     attach(service, guards).close()  # these two it can
 
 
+def test_what_is_made_and_written_at_once_is_one_change(service: Watches, guards: PathGuards, tmp_path: Path) -> None:
+    reader = attach(service, guards)
+    assert not reader.polls
+    (tmp_path / "f").write_text("x")  # the kernel gives notice of both
+    assert changes(reader, tmp_path, 1) == [("created", "f")]
+    (tmp_path / "f").write_text("y")  # emptied, then written
+    assert changes(reader, tmp_path, 1) == [("modified", "f")]
+    (tmp_path / "g").touch()
+    assert changes(reader, tmp_path, 1) == [("created", "g")]
+    reader.close()
+
+
 def test_those_who_watch_the_same_share_it(service: Watches, guards: PathGuards, tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     one, same = attach(service, guards), attach(service, guards)
@@ -178,11 +190,14 @@ def open_queues() -> int:
 
 def test_a_watch_that_nobody_reads_ends_after_a_while(guards: PathGuards, tmp_path: Path) -> None:
     before = open_queues()
+    patient = Watches()
+    attach(patient, guards).close()
+    assert open_queues() == before + 1
+    patient.close()
     service = Watches(linger=0.2)
     reader = attach(service, guards)
     cursor = reader.cursor
     reader.close()
-    assert open_queues() == before + 1
     eventually(lambda: open_queues() == before)
     again = attach(service, guards, cursor=cursor)
     assert again.read()[0] is not None  # what happened meanwhile is lost, and that is said
