@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
+
 import pytest
 
 from sandbox_server.guards.uploads import KEEP_SECONDS, Upload, Uploads
@@ -48,3 +52,31 @@ def test_what_nobody_asks_for_is_forgotten_unless_it_is_being_worked_on() -> Non
     assert uploads.remaining(held) == KEEP_SECONDS
     uploads.forget(held)
     assert not known(uploads, held)
+
+
+@pytest.mark.parametrize("look", [lambda uploads, one: uploads.find(one.id, "me"), Uploads.settle])
+def test_who_only_looks_at_an_upload_keeps_nobody_from_sending_to_it(look: Callable[[Uploads, Upload], object]) -> None:
+    uploads, one, over = Uploads(), upload(), threading.Event()
+    uploads.add(one)
+
+    class Looked(Upload):
+        @property
+        def lost(self) -> bool:
+            time.sleep(0.001)  # a look at the file; others have their turn meanwhile
+            return False
+
+    one.__class__ = Looked
+
+    def go_on_looking() -> None:
+        while not over.wait(0.001):
+            look(uploads, one)
+
+    looking = threading.Thread(target=go_on_looking)
+    looking.start()
+    try:
+        for _ in range(100):
+            with uploads.holding(one):
+                pass
+    finally:
+        over.set()
+        looking.join()
