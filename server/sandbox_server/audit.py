@@ -52,6 +52,7 @@ class AuditLog:
         self.written = 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._given_up = False  # nobody takes the lines: what waits is not written any more
 
     def write(self, facts: dict[str, Any]) -> None:
         """Queue one line. `facts` never hold a token or a body."""
@@ -70,7 +71,9 @@ class AuditLog:
             with contextlib.suppress(queue.Full):  # nobody reads the pipe that the lines go to
                 self._waiting.put(None, timeout=_PATIENCE)
                 self._thread.join(_PATIENCE)
-        if self._owned:
+            self._given_up = self._thread.is_alive()
+        # While a line is under way the descriptor stays open: its number may soon be that of somebody else's file.
+        if self._owned and not self._given_up:
             os.close(self._descriptor)
 
     def _start(self) -> None:
@@ -81,7 +84,7 @@ class AuditLog:
                 self._thread = thread
 
     def _run(self) -> None:
-        while (facts := self._waiting.get()) is not None:
+        while not self._given_up and (facts := self._waiting.get()) is not None:
             with self._lock:
                 lost = self._lost
             if lost and self._append({"ts": round(time.time(), 3), "event": "lost", "count": lost}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import itertools
@@ -230,16 +231,31 @@ def test_without_a_thread_lines_are_counted_and_the_next_one_tries_again(tmp_pat
     assert [record.get("count") for record in lines(file)] == [1, None]
 
 
-def test_closing_does_not_wait_for_a_reader_who_is_not_there(monkeypatch):
+@pytest.fixture
+def stuck(tmp_path, monkeypatch):
+    """A log that nobody reads: a line is on its way to a full pipe, and another one waits. Its pipe is full of `x`."""
     monkeypatch.setattr("sandbox_server.audit._PATIENCE", 0.1)
-    reader, writer = os.pipe()
-    log = AuditLog(descriptor=writer, most_waiting=1)
-    for _ in range(50):
-        log.write({"paths": ["x" * 5000]})  # more than the pipe and the queue hold
-    log.close()
-    os.close(reader)
-    log._thread.join()  # the write fails now
-    os.close(writer)
+    os.mkfifo(tmp_path / "fifo")
+    log = AuditLog(str(tmp_path / "fifo"), most_waiting=1)
+    os.set_blocking(log._descriptor, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(log._descriptor, b"x" * 4096)
+    os.set_blocking(log._descriptor, True)
+    log.write({"endpoint": "shell"})
+    eventually(lambda: log._waiting.empty())
+    log.write({"endpoint": "health"})
+    yield log
+    os.close(log._descriptor)
+
+
+def test_closing_does_not_wait_for_a_reader_who_is_not_there(stuck):
+    stuck.close()
+    assert stuck._thread.is_alive()
+    os.fstat(stuck._descriptor)  # is not closed under what is being written
+    os.read(stuck._descriptor, 65536)
+    stuck._thread.join()
+    assert (stuck.written, stuck.lost) == (1, 0)  # what waited is not written to whatever comes later
 
 
 def test_a_full_disk_does_not_stop_the_log():
