@@ -81,9 +81,9 @@ class Outgoing:
             self.error = worded(error)
         except (OSError, _Cancelled):
             self.error = "cancelled" if self.cancelled else "it cannot be kept on the notebook's side"
-        self.state = "failed" if self.error else "ready"
         if self.cancelled:
             self.directory.cleanup()  # of what came since
+        self.state = "failed" if self.error else "ready"
 
     def _watch(self, done: int, length: int) -> None:
         if self.cancelled:
