@@ -37,10 +37,16 @@ def _fetch(overlay: Path, *packages: str) -> None:
     made = tempfile.mkdtemp(dir=PLACE)
     try:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", made]
-        done = subprocess.run([*pip, *packages], capture_output=True, text=True, timeout=120)
+        try:
+            done = subprocess.run([*pip, *packages], capture_output=True, text=True, timeout=120)
+        except subprocess.TimeoutExpired:
+            pytest.skip(f"no way here: pip does not get {packages[0]}")
         if done.returncode:
             pytest.skip(f"no way here: pip cannot get {packages[0]}: {done.stderr.strip()[-200:]}")
-        if not overlay.exists():  # a run beside this one may have been faster
+        try:
             os.rename(made, overlay)
+        except OSError:
+            if not overlay.exists():  # a run beside this one may have been faster
+                raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
