@@ -23,7 +23,7 @@ from .._sync.client import ServerClient  # async only
 
 T = TypeVar("T")
 
-_PROBE_SECONDS = 2.0
+_PROBE_SECONDS = 5.0  # more than a busy machine stands still for, or its sandboxes would be said to be gone
 _MOST_ERROR_BYTES = 1 << 20
 OUR_SERVER = "notebook-sandbox"
 

@@ -22,7 +22,7 @@ from .._refusals import error_from_response, protocol_error
 
 T = TypeVar("T")
 
-_PROBE_SECONDS = 2.0
+_PROBE_SECONDS = 5.0  # more than a busy machine stands still for, or its sandboxes would be said to be gone
 _MOST_ERROR_BYTES = 1 << 20
 OUR_SERVER = "notebook-sandbox"
 
