@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 HEARTBEAT = 15.0
 #: How soon it is tried again to hand over code that is too long for the channel's buffer.
 SOON = 0.01
+#: The grace of an interrupted program comes in so many parts: a machine that stood still for longer than the whole of
+#: it takes away one, and not all the variables.
+_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +169,13 @@ class Execution:
             return
         self._cause = cause
         self.interrupt()
-        self._supervisor.after(GRACE, self._give_up)
+        self._give_up(_STEPS)
 
-    def _give_up(self) -> None:
-        if not self.ended:
+    def _give_up(self, steps: int) -> None:
+        if self.ended:
+            return
+        if steps:
+            self._supervisor.after(GRACE / _STEPS, lambda: self._give_up(steps - 1))
+        else:
             self.interpreter.child.cause = self._cause or "exit"
             destroy(self.interpreter.child, self._supervisor)

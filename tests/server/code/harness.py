@@ -22,7 +22,10 @@ class Stream:
         headers = {"Accept": FRAMES_TYPE, "Content-Type": "application/json"}
         self._connection.request("POST", target, json.dumps(body), headers)
         self._answer = self._connection.getresponse()
-        assert self._answer.status == 200, self._answer.read()
+        if self._answer.status != 200:
+            told = self._answer.read()
+            self._connection.close()
+            raise AssertionError(told)
 
     def __enter__(self) -> Stream:
         return self

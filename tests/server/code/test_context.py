@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import select
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +19,7 @@ from sandbox_server.contexts.table import ContextTable
 from sandbox_server.messages import Refusal, Wait
 from sandbox_server.process.spawn import Launch
 from sandbox_server.process.table import ProcessTable
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -54,6 +58,37 @@ def test_who_knows_that_a_run_is_over_may_run_the_next_code_at_once(context: Con
             context.run("2", timeout=30, limit=None)
         finish = up_to_the_end(events)
         assert (finish.status, finish.count) == ("ok", count)
+    assert context.state == "idle"
+
+
+def test_a_machine_that_stood_still_for_longer_than_the_grace_does_not_cost_the_variables(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("sandbox_server.process.supervisor.time", clock)
+
+    def passes(seconds: float) -> None:
+        """All of it at once, and the supervisor has done what was due by then."""
+        clock.now += seconds
+        done = threading.Event()
+        context._supervisor.soon(done.set)
+        assert done.wait(60)
+
+    code = """import os, time
+try: open("running", "w").close(); time.sleep(600)
+except KeyboardInterrupt:
+    open("interrupted", "w").close()
+    while not os.path.exists("go"): time.sleep(0.01)
+    raise"""
+    _, events = context.run(code, timeout=5, limit=None)
+    with ThreadPoolExecutor() as pool:
+        finish = pool.submit(up_to_the_end, events)
+        eventually((tmp_path / "running").exists)
+        passes(6)
+        eventually((tmp_path / "interrupted").exists)
+        passes(100)
+        (tmp_path / "go").touch()
+        assert finish.result(60).status == "timeout"
     assert context.state == "idle"
 
 
