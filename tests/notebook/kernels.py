@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager, start_new_kernel
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 @dataclass

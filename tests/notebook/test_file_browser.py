@@ -312,6 +312,6 @@ def test_a_rule_about_one_path_is_told_where_it_holds(tmp_path: Path, monkeypatc
         assert set(desk.ask("judge", paths=["out"])["denied"]) == {"upload", "mkdir"}, "it would go to the root"
         desk.say("hello", page="p")
         watching = desk.browser._watching
-        assert watching is not None and watching.over.wait(20)
+        assert watching is not None and watching.over.wait(60)
         assert desk.browser.live == "" and desk.names() == ["in", "out"]
         desk.browser.close()

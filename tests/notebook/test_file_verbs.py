@@ -250,7 +250,7 @@ def test_changes_are_told_while_they_happen(started: Run, shell: InteractiveShel
     started("%sandbox mkdir in")
     thread.start()
     try:
-        done = started("seen = %sandbox watch -R --timeout 1.5\nseen")
+        done = started("seen = %sandbox watch -R --timeout 4\nseen")
     finally:
         stop.set()
         thread.join()

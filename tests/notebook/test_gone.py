@@ -56,7 +56,7 @@ def test_every_widget_says_so_and_no_more(sandbox: Sandbox, monkeypatch: pytest.
     pane.follow()
     told = {widget: heard(widget, monkeypatch) for widget, _ in [*asked, (terminal, {})]}
     end(sandbox)
-    assert pane.wait_shown(30) and pane.state == f"lost: {GONE}"
+    assert pane.wait_shown(60) and pane.state == f"lost: {GONE}"
     eventually(lambda: terminal.state == GONE)
     for widget, message in asked:
         widget._hear(None, message, ())

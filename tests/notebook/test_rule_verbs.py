@@ -180,7 +180,7 @@ def test_text_is_typed_into_a_process_that_listens(started: Run) -> None:
     started("%sandbox run --bg --stdin cat")
     assert started("%sandbox stdin 1 'hello there'").text == "✓ 1 (cat) got it"
     started("%%sandbox stdin 1 --eof\nmore\n")
-    started("sb = %sandbox use local\nsb.process.attach(sb.process.list(finished=True)[0].id).wait(10)")
+    started("sb = %sandbox use local\nsb.process.attach(sb.process.list(finished=True)[0].id).wait(60)")
     assert started("%sandbox logs 1").stdout == "hello there\nmore\n"
     assert failure(started("%sandbox stdin 1"))[0] == "text is missing: the line to type"
     assert failure(started("%sandbox stdin 1 more")) == (

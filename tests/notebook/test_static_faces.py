@@ -36,7 +36,7 @@ def shown(done: Ran) -> tuple[str, str]:
 
 def test_attach_shows_what_the_process_has_written(still: Run) -> None:
     still("%sandbox run --bg sh -c 'echo plain; printf \"\\033[32mgreen\\033[0m\\n\"; echo bad >&2; exit 3'")
-    still("job = sb.process.attach(sb.process.list(finished=True)[0].id); job.wait(20)")
+    still("job = sb.process.attach(sb.process.list(finished=True)[0].id); job.wait(60)")
     text, html = shown(still("%sandbox attach"))
     head, *lines = text.splitlines()
     assert head.startswith("✗ 1 · sh -c ") and head.endswith(" · exit code 3") and lines == ["plain", "green", "bad"]
@@ -48,7 +48,7 @@ def test_attach_shows_what_the_process_has_written(still: Run) -> None:
 
 
 def test_a_pane_shows_the_same(still: Run, shell: InteractiveShell) -> None:
-    still("process = sb.process.start('echo hello'); process.wait(20)")
+    still("process = sb.process.start('echo hello'); process.wait(60)")
     pane = ProcessPane(shell.user_ns["process"])
     assert repr(pane) == "✓ echo hello · exit code 0\nhello"
     assert pane._repr_mimebundle_()[0].keys() == {"text/html", "text/plain"}
@@ -63,7 +63,7 @@ def test_a_pane_follows_by_itself_where_it_is_shown(
     still("process = sb.process.start('echo hello')")
     pane = ProcessPane(shell.user_ns["process"])
     assert "text/html" in pane._repr_mimebundle_()[0]
-    assert pane.wait_shown(30) and repr(pane) == "✓ echo hello · exit code 0\nhello"
+    assert pane.wait_shown(60) and repr(pane) == "✓ echo hello · exit code 0\nhello"
 
 
 def test_a_pane_whose_client_is_closed_says_so(
@@ -81,7 +81,7 @@ def test_a_pane_whose_client_is_closed_says_so(
 def test_a_pane_that_is_put_below_a_cell_stays_as_it_was(still: Run, shell: InteractiveShell) -> None:
     still("from sandbox_notebook import ProcessPane\nprocess = sb.process.start('sleep 600')")
     assert shown(still("pane = ProcessPane(process, title='job')\npane.show()"))[0] == "job · running"
-    still("process.kill(); process.wait(20)")
+    still("process.kill(); process.wait(60)")
     pane = shell.user_ns["pane"]
     assert pane._handle is None and not pane._following  # nothing could replace it behind the back of who compares
 
@@ -89,7 +89,7 @@ def test_a_pane_that_is_put_below_a_cell_stays_as_it_was(still: Run, shell: Inte
 def test_a_terminal_shows_its_lines(still: Run, shell: InteractiveShell) -> None:
     assert shown(still("%sandbox term"))[0] == "terminal · open"
     still("(info,) = sb.pty.list()\nterminal = sb.pty.connect(info.id)\nterminal.send('echo $((6 * 7))\\n')")
-    still("seen = ''\nwhile '42' not in seen: seen += terminal.read(20)")
+    still("seen = ''\nwhile '42' not in seen: seen += terminal.read(60)")
     still("terminal.close()")
     for line in ("", "--id " + shell.user_ns["info"].id):
         text, html = shown(still(f"%sandbox term {line}"))

@@ -21,7 +21,7 @@ from .kernels import Cell, Kernel, kernel
 
 LONG = str(1_000_000 + os.getpid())  # seconds; nobody else on this machine sleeps for as many
 COMMAND = f"COMMAND = ['sh', '-c', 'echo ready; sleep {LONG}; echo never']"
-SOON = "threading.Timer(0.2, print, ['ready']).start()\n"  # what follows blocks by then
+SOON = "threading.Timer(0.5, print, ['ready']).start()\n"  # what follows blocks by then
 HEAD = "import asyncio, os, signal, threading, time\nawait asyncio.sleep(0)\n"
 
 
@@ -141,7 +141,7 @@ def test_magics_and_code_of_the_user_are_stopped(cell: Kernel, source: str) -> N
     eventually(dead)
 
 
-REPORT = "def report(done, total):\n    print('ready', flush=True)\n    time.sleep(0.05)\n"
+REPORT = "def report(done, total):\n    print('ready', flush=True)\n    time.sleep(0.2)\n"
 LARGE = 8 << 30  # bytes: more than is moved before the cell is stopped
 
 
