@@ -60,6 +60,11 @@ class Files:
     def move(self, source: str | Path, destination: str | Path) -> Reply:
         return self.server.request("POST", "/files/move", {"source": str(source), "destination": str(destination)})
 
+    def broken_off(self, path: str) -> int:
+        """How many uploads to this path have ended because their senders left."""
+        place = [str(self.base / path)]
+        return sum((line["status"], line["paths"]) == (400, place) for line in self.server.audit_lines())
+
     def archive(self, *paths: str | Path, accept: str = "", **body: Any) -> Reply:
         headers = {"Accept": accept} if accept else {}
         return self.server.request("POST", "/files/archive", {"paths": [str(p) for p in paths], **body}, headers)

@@ -145,13 +145,15 @@ def test_appends_at_once_never_mix_and_none_is_lost(files: Files, start: str) ->
 
 def test_an_append_that_breaks_off_adds_nothing(files: Files) -> None:
     (files.base / "log").write_bytes(b"before")
+    seen = files.broken_off("log")
     for sent, length in ((10, 20), (LARGE, 2 * LARGE)):
         head = (
             f"POST /files/upload-stream?path=log&append=true HTTP/1.1\r\nHost: localhost\r\nContent-Type: {OCTETS}\r\n"
         )
         with socket.create_connection(("127.0.0.1", files.server.port)) as connection:
             connection.sendall(head.encode() + f"Content-Length: {length}\r\n\r\n".encode() + b"x" * sent)
-    eventually(lambda: os.listdir(files.base) == ["log"])
+    eventually(lambda: files.broken_off("log") == seen + 2)
+    assert os.listdir(files.base) == ["log"]
     assert (files.base / "log").read_bytes() == b"before"
 
 

@@ -28,6 +28,7 @@ from sandbox_server.archives.zip_writer import zipped
 from sandbox_server.messages import Aborted
 from tests.server.files.conftest import Files, empty
 from tests.support.server import running_server
+from tests.support.waiting import eventually
 
 TAR, GZ, ZIP = "application/x-tar", "application/gzip", "application/zip"
 
@@ -307,16 +308,12 @@ def test_a_caller_that_leaves_does_not_cost_a_descriptor(files: Files) -> None:
         (files.base / f"big/{number}").write_bytes(os.urandom(1 << 20))
     held = len(os.listdir(f"/proc/{files.server.pid}/fd"))
     for _ in range(5):
-        connection = http.client.HTTPConnection("127.0.0.1", files.server.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", files.server.port, timeout=60)
         body = json.dumps({"paths": ["big"]})
         connection.request("POST", "/files/archive", body, {"Accept": TAR, "Content-Type": "application/json"})
         connection.getresponse().read(1000)
         connection.close()
-    for _ in range(200):
-        if len(os.listdir(f"/proc/{files.server.pid}/fd")) <= held:
-            break
-        files.stat("big")
-    assert len(os.listdir(f"/proc/{files.server.pid}/fd")) <= held
+    eventually(lambda: len(os.listdir(f"/proc/{files.server.pid}/fd")) <= held)
 
 
 TREES = st.dictionaries(
