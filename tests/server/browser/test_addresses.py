@@ -100,7 +100,7 @@ def test_frames_and_navigations_of_a_page_are_judged_too(browsing: Browsing, sec
     browsing.evaluate(f"void (location = '{secret.url}/x')")
     eventually(lambda: "content" in browsing.get("content"))
     assert "SECRET" not in browsing.get("content")["content"]
-    assert browsing.open("/form").status == 200
+    at_rest(browsing)
     for path in ("file:///etc/passwd", "view-source:file:///etc/passwd", "chrome://version"):
         browsing.evaluate(f"void (location = '{path}')")
     assert "SECRET" not in browsing.get("content")["content"]
@@ -155,9 +155,10 @@ def test_chromium_has_none_of_the_servers_secrets_and_ends_with_it(tmp_path: Pat
         started = descendants(server.pid)
         assert len(started) > 2
         for pid in started:
-            assert b"token-a" not in Path(f"/proc/{pid}/environ").read_bytes()
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # not all of them stay
+                assert b"token-a" not in Path(f"/proc/{pid}/environ").read_bytes()
         server.process.send_signal(how)
-        server.process.wait(30)
+        server.process.wait(60)
         eventually(lambda: gone(started))
     finally:
         server.stop()

@@ -14,16 +14,20 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Far:
-    """A server that keeps what it got, and answers one line."""
+    """A server that keeps what it got to the end of each connection, and answers one line to the first of it."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
-        self.port = 0
+        self.callers = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.got.append(await reader.read(1000))
+        self.callers += 1
+        data = await reader.read(1000)
+        while data.startswith(b"POST ") and not data.partition(b"\r\n\r\n")[2]:
+            data += await reader.read(1000)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
-        await writer.drain()
+        writer.write_eof()
+        self.got.append(data + await reader.read())
         writer.close()
 
 
@@ -48,7 +52,10 @@ def exchange(guard: UrlGuard, data: Callable[[int], bytes]) -> tuple[bytes, list
         proxy = Proxy(guard)
         await proxy.start()
         try:
-            return await ask(proxy, data(port)), far.got
+            answer = await ask(proxy, data(port))
+            while len(far.got) < far.callers:
+                await asyncio.sleep(0.01)
+            return answer, far.got
         finally:
             await proxy.close()
             server.close()

@@ -77,6 +77,10 @@ def file_response(path: Path, offset: int = 0, length: int | None = None) -> Res
     return Response(200, FileSlice(descriptor, offset, os.fstat(descriptor).st_size if length is None else length))
 
 
+#: A test that is held up for a moment still gets the answer that a server with less patience would reset away.
+PATIENT = Bounds(linger_seconds=60, drain_seconds=60)
+
+
 @contextmanager
 def serving(
     application: FakeApplication,
@@ -93,7 +97,7 @@ def serving(
         listeners[1].listen(256)
     port = listeners[0].getsockname()[1]
     reactor = Reactor(
-        application, listeners, hosts=hosts, bounds=bounds or Bounds(), on_stop=[on_stop] if on_stop else []
+        application, listeners, hosts=hosts, bounds=bounds or PATIENT, on_stop=[on_stop] if on_stop else []
     )
     thread = threading.Thread(target=reactor.run, name="reactor")
     thread.start()
@@ -101,7 +105,7 @@ def serving(
         yield Server(port, reactor, thread)
     finally:
         reactor.stop(0)
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -112,7 +116,7 @@ class Server:
         self.thread = thread
 
     def connect(self) -> Wire:
-        return Wire(socket.create_connection(("127.0.0.1", self.port), timeout=10))
+        return Wire(socket.create_connection(("127.0.0.1", self.port), timeout=60))
 
 
 class Wire:

@@ -35,7 +35,7 @@ def by_hand(
             yield Server(server.server_address[1], None, thread)  # type: ignore[arg-type]
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(60)
 
 
 @pytest.mark.finding("R2-C1")
@@ -91,8 +91,8 @@ def test_without_application_or_factory_it_says_what_is_missing(capfd: pytest.Ca
 @pytest.mark.parametrize(
     ("bounds", "data", "status"),
     [
-        (Bounds(head_seconds=0.2), b"GET /health HTTP/1.1\r\n", 408),
-        (Bounds(head_seconds=0.2), b"", None),
+        (Bounds(head_seconds=0.5), b"GET /health HTTP/1.1\r\n", 408),
+        (Bounds(head_seconds=0.5), b"", None),
         (Bounds(), b"GET /health HTTP/9.9\r\n\r\n", 505),
         (Bounds(), b"GET /health HTTP/1.1\n\n", 400),
     ],
@@ -107,7 +107,7 @@ def test_its_deadlines_and_refusals_are_the_same(bounds: Bounds, data: bytes, st
 
 
 def test_its_idle_connections_are_closed() -> None:
-    site = Site(FakeApplication(), HostRules(), Bounds(idle_seconds=0.2, stay_seconds=0))
+    site = Site(FakeApplication(), HostRules(), Bounds(idle_seconds=0.5, stay_seconds=0))
     with by_hand(SandboxRequestHandler, sandbox_site=site) as server, server.connect() as wire:
         assert wire.get("/health").status == 200
         wire.send(b"GET /health HTTP/1.1\r\nHost: ")

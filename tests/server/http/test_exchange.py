@@ -137,7 +137,8 @@ def test_head_has_the_fields_of_get_and_no_body(wire: Wire, application: FakeApp
     for path in ("/health", "/file", "/stream", "/none"):
         got, headed = wire.get(path), wire.get(path, method="HEAD")
         assert headed.status == got.status
-        assert {**headed.fields, "x-request-id": ""} == {**got.fields, "x-request-id": ""}
+        own = {"x-request-id": "", "date": ""}  # between the two the second may change
+        assert {**headed.fields, **own} == {**got.fields, **own} and headed.fields.keys() == got.fields.keys()
     wire.get("/health")  # answered after the others were closed
     assert application.closed >= 8
 
@@ -373,7 +374,7 @@ def test_an_answer_without_content_has_no_length(application: FakeApplication, s
 
 
 def test_a_slow_head_is_given_up(application: FakeApplication) -> None:
-    with serving(application, bounds=Bounds(head_seconds=0.2)) as server:
+    with serving(application, bounds=Bounds(head_seconds=0.5)) as server:
         with server.connect() as wire:
             wire.send(b"GET /health HTTP/1.1\r\nHost: loc")
             answer = wire.answer()
@@ -389,7 +390,7 @@ def test_a_slow_head_is_given_up(application: FakeApplication) -> None:
 
 
 def test_an_idle_connection_is_closed_without_a_word(application: FakeApplication) -> None:
-    with serving(application, bounds=Bounds(idle_seconds=0.2)) as server:
+    with serving(application, bounds=Bounds(idle_seconds=0.5)) as server:
         for path in ("/health", "/file"):
             with server.connect() as wire:
                 assert wire.get(path).status == 200

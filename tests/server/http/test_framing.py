@@ -49,7 +49,7 @@ def raw_request(vector: Vector, tmp: Path) -> bytes:
 
 def send(port: int, vector: Vector, tmp: Path) -> Outcome:
     """Send the recorded bytes to any server on this port; follow with a request that shows whether it still listens."""
-    with Wire(socket.create_connection(("127.0.0.1", port), timeout=10)) as wire:
+    with Wire(socket.create_connection(("127.0.0.1", port), timeout=60)) as wire:
         wire.send(raw_request(vector, tmp))
         if vector.facts.get("client_half_closes"):
             wire.sock.shutdown(socket.SHUT_WR)

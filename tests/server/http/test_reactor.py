@@ -58,10 +58,19 @@ def test_field_140_idle_connections_are_closed_in_the_end() -> None:
         with contextlib.ExitStack() as stack:
             wires = [stack.enter_context(server.connect()) for _ in range(100)]
             for wire in wires[::2]:
-                wire.get("/health")
-            assert all(wire.closed() for wire in wires)
+                with contextlib.suppress(OSError, EOFError):  # so long did it take to come to this one
+                    wire.get("/health")
+            assert all(given_up(wire) for wire in wires)
             # A hundred are the client's own ends, another hundred were the server's.
             eventually(lambda: descriptors() < before + 150)
+
+
+def given_up(wire: Wire) -> bool:
+    """As `closed`; also where something was sent too late."""
+    try:
+        return wire.closed()
+    except ConnectionError:
+        return True
 
 
 def test_waiting_costs_nothing() -> None:
@@ -143,7 +152,7 @@ def test_field_139_out_of_descriptors_callers_are_turned_away_and_the_server_rec
     with contextlib.ExitStack() as stack:
         wires = []
         for _ in range(200):
-            wires.append(stack.enter_context(Wire(socket.create_connection(("127.0.0.1", port), timeout=10))))
+            wires.append(stack.enter_context(Wire(socket.create_connection(("127.0.0.1", port), timeout=60))))
         statuses = []
         for wire in wires:
             with contextlib.suppress(OSError):  # turned away already: the answer is there, the socket is closed
@@ -159,7 +168,7 @@ def test_field_139_out_of_descriptors_callers_are_turned_away_and_the_server_rec
                 assert wire.get("/health").status == 200
 
     def served() -> bool:
-        with Wire(socket.create_connection(("127.0.0.1", port), timeout=10)) as wire:
+        with Wire(socket.create_connection(("127.0.0.1", port), timeout=60)) as wire:
             wire.send(REQUEST)
             return wire.answer().status == 200
 
@@ -214,7 +223,7 @@ class Gate:
 
     def __call__(self, request: Request) -> Response:
         self.entered.release()
-        assert self.go.wait(20)
+        assert self.go.wait(60)
         return json_response({"done": True})
 
 
@@ -225,7 +234,7 @@ def test_slow_requests_do_not_hold_up_quick_ones() -> None:
         for wire in wires:
             wire.send(REQUEST.replace(b"/health", b"/gate"))
         for _ in wires:
-            assert gate.entered.acquire(timeout=10)
+            assert gate.entered.acquire(timeout=60)
         with server.connect() as wire:
             assert wire.get("/health").status == 200
         gate.go.set()
@@ -235,10 +244,10 @@ def test_slow_requests_do_not_hold_up_quick_ones() -> None:
 @pytest.mark.field(85)
 def test_field_085_work_that_is_silent_for_longer_than_any_limit_is_not_idle() -> None:
     gate = Gate()
-    short = Bounds(idle_seconds=0.1, head_seconds=0.1, write_seconds=0.1, idle_worker_seconds=0.1)
+    short = Bounds(idle_seconds=0.5, head_seconds=0.5, write_seconds=0.1, idle_worker_seconds=0.1)
     with serving(FakeApplication(gate=gate), bounds=short) as server, server.connect() as working:
         working.send(REQUEST.replace(b"/health", b"/gate"))
-        assert gate.entered.acquire(timeout=10)
+        assert gate.entered.acquire(timeout=60)
         with server.connect() as idle:
             idle.get("/health")
             assert idle.closed()  # the limit has passed for one that only waits
@@ -272,10 +281,10 @@ def test_stopping_lets_running_requests_finish_and_closes_the_rest() -> None:
             idle.get("/health")
             partial.send(b"GET /health HTTP/1.1\r\n")
             busy.send(REQUEST.replace(b"/health", b"/gate"))
-            assert gate.entered.acquire(timeout=10)
+            assert gate.entered.acquire(timeout=60)
             server.reactor.stop(20)
             assert idle.closed()
-            assert announced.wait(10)
+            assert announced.wait(60)
             with pytest.raises(ConnectionRefusedError):
                 server.connect()
             partial.send(b"Host: localhost\r\n\r\n")
@@ -285,7 +294,7 @@ def test_stopping_lets_running_requests_finish_and_closes_the_rest() -> None:
             answer = busy.answer()
             assert (answer.json, answer.fields["connection"]) == ({"done": True}, "close")
             assert busy.closed()
-        server.thread.join(10)
+        server.thread.join(60)
         assert not server.thread.is_alive()
 
 
@@ -303,7 +312,7 @@ def test_stopping_cuts_what_does_not_finish_and_closes_its_response() -> None:
         wire.send(REQUEST.replace(b"/health", b"/endless"))
         wire.head()
         server.reactor.stop(0.1)
-        server.thread.join(10)
+        server.thread.join(60)
         assert not server.thread.is_alive()
         assert not wire.rest().endswith(b"0\r\n\r\n")
     assert application.closed == 1
@@ -313,10 +322,10 @@ def test_a_second_stop_shortens_the_grace() -> None:
     gate = Gate()
     with serving(FakeApplication(gate=gate)) as server, server.connect() as wire:
         wire.send(REQUEST.replace(b"/health", b"/gate"))
-        assert gate.entered.acquire(timeout=10)
+        assert gate.entered.acquire(timeout=60)
         server.reactor.stop(3600)
         server.reactor.stop(0)
-        server.thread.join(10)
+        server.thread.join(60)
         assert not server.thread.is_alive()
         gate.go.set()
         assert wire.rest() == b""
@@ -328,7 +337,7 @@ def test_a_failing_stop_hook_does_not_keep_the_server(capfd: pytest.CaptureFixtu
 
     with serving(FakeApplication(), on_stop=fail) as server:
         server.reactor.stop()
-        server.thread.join(10)
+        server.thread.join(60)
         assert not server.thread.is_alive()
     assert "hook" in capfd.readouterr().err
 
@@ -338,11 +347,11 @@ def test_nothing_is_left_open_after_a_stop(tmp_path: Path) -> None:
     with serving(FakeApplication(), unix=tmp_path / "s") as server, server.connect() as wire:
         wire.get("/health")
         wire.post("/echo", b"x")
-    assert descriptors() == before
+    eventually(lambda: descriptors() <= before)
 
 
 def test_workers_are_reused_and_leave_when_idle() -> None:
-    workers = Workers(idle_seconds=0.1)
+    workers = Workers(idle_seconds=2)
     names: queue.Queue[int | None] = queue.Queue()
 
     def job() -> None:
@@ -354,12 +363,11 @@ def test_workers_are_reused_and_leave_when_idle() -> None:
 
     before = threading.active_count()
     assert workers.submit(job)
-    first = names.get(timeout=10)
-    time.sleep(0.02)
-    assert workers.submit(fail)
-    assert names.get(timeout=10) == first
-    assert workers.submit(job)
-    names.get(timeout=10)
+    first = names.get(timeout=60)
+    for again in (fail, job):
+        eventually(lambda: workers._seats)  # it has sat down
+        assert workers.submit(again)
+        assert names.get(timeout=60) == first
     eventually(lambda: threading.active_count() <= before)
 
 
@@ -369,11 +377,11 @@ def test_as_many_workers_as_there_are_jobs() -> None:
     done = queue.Queue[int]()
     for round_number in range(20):
         for _ in range(30):
-            assert workers.submit(lambda: done.put(barrier.wait(10)))
+            assert workers.submit(lambda: done.put(barrier.wait(60)))
         while workers.grow_at < math.inf:
             time.sleep(max(0.0, workers.grow_at - time.monotonic()))
             workers.grow()
-        assert sorted(done.get(timeout=10) for _ in range(30)) == list(range(30))
+        assert sorted(done.get(timeout=60) for _ in range(30)) == list(range(30))
         if round_number % 5 == 0:
             time.sleep(0.06)  # about when the idle ones leave
 
