@@ -20,7 +20,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
         raise Refusal("bad_body", f"the JSON body holds too many values; use at most {_MOST_VALUES}")
     try:
         text = data.decode()  # left to itself, json would guess the encoding, and take encoded surrogates
-        value = json.loads(text.removeprefix(_BOM), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = _decode(text.removeprefix(_BOM))
     except RecursionError:
         raise _too_deep() from None
     except UnicodeDecodeError:
@@ -80,6 +80,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise _Strict(f"the body holds {name}, which is not JSON")
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant).decode
 
 
 def _has_surrogate(value: Any) -> bool:

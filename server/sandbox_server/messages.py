@@ -170,11 +170,12 @@ def run_all(actions: list[Callable[[], None]]) -> None:
             run_all(actions)
 
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would build an encoder for every call
+#: JSON without blanks. (`json.dumps` would build an encoder for every call.)
+compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def json_response(value: Mapping[str, Any], status: int = 200) -> Response:
-    payload = _encode(value).encode("ascii")
+    payload = compact(value).encode("ascii")
     return Response(status, payload, [("Content-Type", JSON_TYPE)])
 
 

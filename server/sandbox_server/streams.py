@@ -14,10 +14,12 @@ STDOUT = 1
 STDERR = 2
 RECORDS = 3
 
+_compact = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would build an encoder for every record
+
 
 def event(name: str, data: Mapping[str, Any]) -> bytes:
     """One server-sent event. JSON escapes line ends, so no text in `data` can end the event or forge another."""
-    return f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode("ascii")
+    return f"event: {name}\ndata: {_compact(data)}\n\n".encode("ascii")
 
 
 def frame(stream: int, payload: bytes | bytearray | memoryview) -> bytes:
@@ -27,4 +29,4 @@ def frame(stream: int, payload: bytes | bytearray | memoryview) -> bytes:
 
 def record(kind: str, /, **facts: Any) -> bytes:
     """One JSON record as a frame of stream 3: `start`, `gap`, `heartbeat`, `held` or `end`, and its facts."""
-    return frame(RECORDS, json.dumps({"kind": kind, **facts}, separators=(",", ":")).encode("ascii"))
+    return frame(RECORDS, _compact({"kind": kind, **facts}).encode("ascii"))

@@ -63,14 +63,17 @@ class CommandGuard:
         program = self._search.program(argv[0], directory)
         if program.forbidden:
             raise Refusal("process_denied", f"{quoted(argv[0])} lies in /proc, /sys or /dev; use an installed program")
+        if self._deny or self._allow:
+            argv = self._judged(argv, program, paths, directory)
+        return Command(tuple(argv), program.file, text)
+
+    def _judged(self, argv: Sequence[str], program: Program, paths: PathGuard | None, directory: str) -> Sequence[str]:
         forms = (list(argv), expand_flags(argv))
         for pattern in self._deny:
             named = pattern.program is None or pattern.program.denies(program)
             if named and any(pattern.fit(form[1:]) is not None for form in forms):
                 raise _not_allowed(argv[0])
-        if self._allow:
-            argv = self._allowed(program, forms, paths, directory)
-        return Command(tuple(argv), program.file, text)
+        return self._allowed(program, forms, paths, directory) if self._allow else argv
 
     def _allowed(
         self, program: Program, forms: tuple[list[str], list[str]], paths: PathGuard | None, directory: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import time
@@ -11,7 +10,7 @@ from typing import Any
 
 from ..call import Call
 from ..guards.paths import Location
-from ..messages import Aborted, Peer, Refusal, Response, Wait, json_response
+from ..messages import Aborted, Peer, Refusal, Response, Wait, compact, json_response
 from ..process.caller import Caller
 from ..searching.lines import MOST_TEXT, MOST_TEXT_TOLD
 from ..searching.matcher import Gone, Matcher
@@ -198,4 +197,4 @@ def _row(found: Found) -> dict[str, Any]:
 
 
 def _line(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+    return compact(value).encode("ascii") + b"\n"

@@ -11,6 +11,7 @@ import os
 import select
 import time
 from collections.abc import Iterator
+from itertools import chain
 
 from ..messages import Peer, Wait
 from .background import HELD_AFTER
@@ -24,6 +25,8 @@ from .supervisor import Supervisor, Timer
 
 #: Yielded as a piece when nothing has happened for a while.
 SILENCE = (0, b"")
+#: A pipe may be full so long before it is read, in seconds.
+_AT_ONCE = 0.002
 
 
 class Run:
@@ -45,7 +48,9 @@ class Run:
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
         """`steps` for a caller who waits here; `Aborted` once nobody is left to read an answer."""
-        return attended(self.steps(), self._peer)
+        # Nobody sees anything before the end: a command that ends at once is waited for once, and not for each pipe.
+        at_once = Wait((self.child.exit_descriptor,), time.monotonic() + _AT_ONCE)
+        return attended(chain((at_once,), self.steps()), self._peer)
 
     def steps(self, silence: float = math.inf) -> Iterator[tuple[int, bytes] | Wait]:
         """(stream, bytes) until the command has ended; `Wait` while there is nothing, `SILENCE` after quiet seconds.

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from ..access import Scope
@@ -76,7 +77,6 @@ def spawn(launch: Launch, extra: Mapping[str, str]) -> tuple[int, Pipes]:
 
 
 def _popen(launch: Launch, extra: Mapping[str, str], stdin: int, stdout: int, stderr: int) -> int:
-    by_descriptor = os.access(_DESCRIPTORS, os.X_OK)
     program, argv = launch.program, launch.argv
     if launch.terminal >= 0:
         program, argv = _SH, ("sh", "-c", _TAKE_TERMINAL, os.ttyname(launch.terminal), program, *argv[1:])
@@ -87,13 +87,18 @@ def _popen(launch: Launch, extra: Mapping[str, str], stdin: int, stdout: int, st
         stdout=stdout,
         stderr=stderr,
         pass_fds=launch.inherit,
-        cwd=f"{_DESCRIPTORS}/{launch.cwd}" if by_descriptor else launch.cwd_path,
+        cwd=f"{_DESCRIPTORS}/{launch.cwd}" if _enterable(_DESCRIPTORS) else launch.cwd_path,
         env={**launch.env, "PWD": launch.cwd_path, **extra},
         start_new_session=True,  # not preexec_fn, which forgoes vfork and costs four times as much
     )
     # Whoever called waits for the process itself; to `subprocess` it shall look finished.
     process.returncode = 0
     return process.pid
+
+
+@cache
+def _enterable(directory: str) -> bool:
+    return os.access(directory, os.X_OK)
 
 
 def _pipe(theirs: list[int], ours: list[int], *, incoming: bool = False) -> tuple[int, int]:
