@@ -30,7 +30,7 @@ class Running:
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", "Accept": accept or "*/*"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             content: bytes = answer.read()
             return content
 
@@ -66,6 +66,6 @@ def serving(
         yield Running(int(line.rpartition(":")[2]))
     finally:
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors

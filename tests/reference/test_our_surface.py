@@ -33,7 +33,7 @@ SLEEP = "sleep 1000"
 
 def _ended(process: Process, act: Callable[[Process], Any]) -> int:
     act(process)
-    return process.wait(20)
+    return process.wait(60)
 
 
 def _as_another(client: ServerClient, base: Path) -> str:
@@ -64,7 +64,7 @@ def _archived(client: ServerClient, base: Path) -> list[bytes]:
 
 def _kept(client: ServerClient, _: Path) -> bytes:
     process = client.process.start("echo x")
-    process.wait(20)
+    process.wait(60)
     return process.output().data
 
 
@@ -77,7 +77,7 @@ def _typed(client: ServerClient, _: Path) -> int:
     process = client.process.start("cat", stdin=True)
     written = process.stdin.write("x")
     process.stdin.close()
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     return written
 
 
@@ -107,10 +107,10 @@ WORKS: dict[str, tuple[Call, Any]] = {
     "process.run": (lambda c, b: c.process.run("echo x").stdout, "x\n"),
     "process.shell": (lambda c, b: c.process.shell("echo x").stdout, "x\n"),
     "process.stream": (lambda c, b: _streamed(c.process.stream("echo x")), b"x\n"),
-    "process.start": (lambda c, b: c.process.start("true").wait(20), 0),
+    "process.start": (lambda c, b: c.process.start("true").wait(60), 0),
     "process.list": (lambda c, b: _asleep(c, lambda p: p.pid in [info.pid for info in c.process.list()]), True),
     "process.get": (lambda c, b: _asleep(c, lambda p: c.process.get(p.pid).running), True),
-    "process.attach": (lambda c, b: c.process.attach(c.process.start("true").pid).wait(20), 0),
+    "process.attach": (lambda c, b: c.process.attach(c.process.start("true").pid).wait(60), 0),
     "process.follow": (lambda c, b: _streamed(c.process.follow(c.process.start("echo x").pid)), b"x\n"),
     "process.signal": (lambda c, b: _ended(c.process.start(SLEEP), lambda p: c.process.signal(p.pid, 15)), -15),
     "Process.follow": (lambda c, b: _streamed(c.process.start("echo x").follow()), b"x\n"),
@@ -120,7 +120,7 @@ WORKS: dict[str, tuple[Call, Any]] = {
     "Process.terminate": (lambda c, b: _ended(c.process.start(SLEEP), Process.terminate), -15),
     "Process.send_signal": (lambda c, b: _ended(c.process.start(SLEEP), lambda p: p.send_signal(9)), -9),
     "Process.refresh": (lambda c, b: _asleep(c, lambda p: p.refresh().running), True),
-    "Process.wait": (lambda c, b: c.process.start("false").wait(20), 1),
+    "Process.wait": (lambda c, b: c.process.start("false").wait(60), 1),
     "Stdin.write": (_typed, 1),
     "Stdin.close": (_typed, 1),
     "OutputStream.close": (lambda c, b: c.process.stream("echo x").close(), None),

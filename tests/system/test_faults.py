@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 
 def connect(server: ServerProcess) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), 20)
+    return socket.create_connection(("127.0.0.1", server.port), 60)
 
 
 def head(method: str, target: str, length: int, kind: str) -> bytes:
@@ -52,10 +52,9 @@ def test_field_095_a_vanished_client_takes_its_command_along(tmp_path, path):
     mark = f"600.0{os.getpid()}"
     with running_server(tmp_path) as server:
         body = f'{{"command": "sleep {mark}"}}'.encode()
-        sock = connect(server)
-        sock.sendall(head("POST", path, len(body), "application/json") + body)
-        eventually(lambda: processes_with(f"sleep\0{mark}"))
-        sock.close()
+        with connect(server) as sock:
+            sock.sendall(head("POST", path, len(body), "application/json") + body)
+            eventually(lambda: processes_with(f"sleep\0{mark}"))
         eventually(lambda: not processes_with(f"sleep\0{mark}"))
         assert server.request("GET", "/health").status == 200
 
@@ -97,8 +96,8 @@ def test_a_child_that_ignores_sigterm_does_not_hold_up_the_end(tmp_path):
         assert server.request("POST", "/process/start", {"command": command}).status == 200
         eventually(lambda: processes_with(f"sleep\0{mark}"))
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(30) == 0
-    assert processes_with(mark) == []
+        assert server.process.wait(60) == 0
+    eventually(lambda: not processes_with(mark))  # killed, if not yet gone
 
 
 @pytest.mark.field(139)

@@ -40,7 +40,7 @@ async def play(client: Watched, told: dict[str, Any]) -> dict[str, object]:
     with tarfile.open(fileobj=io.BytesIO((await files.archive([f"{base}/made"])).data)) as packed:
         seen["in the archive"] = sorted(member.name for member in packed if member.isfile())
 
-    watching, number = asyncio.create_task(files.watch_for(f"{base}/made", 1.5)), 0
+    watching, number = asyncio.create_task(files.watch_for(f"{base}/made", 4)), 0
     while not watching.done():  # it does not tell when it has begun
         number += 1
         await files.upload(f"{base}/made/{number}", b"x")

@@ -12,7 +12,7 @@ async def play(client: Watched, told: dict[str, Any]) -> dict[str, object]:
     page = await browser.navigate(f"{told['site']}/form")
     seen: dict[str, object] = {"navigate": [page.url == f"{told['site']}/form", page.title, page.status]}
     await browser.type("#name", "new", clear=True, delay=0)
-    await browser.click("#go", timeout=20_000)
+    await browser.click("#go", timeout=60_000)
     seen["evaluate"] = [await browser.evaluate("document.title"), await browser.evaluate("({a: [1, null]})")]
     seen["console"] = [[log["type"], log["text"]] for log in await browser.console()]
     content = await browser.content("text")

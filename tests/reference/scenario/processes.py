@@ -25,20 +25,20 @@ async def play(client: Watched, told: dict[str, Any]) -> dict[str, object]:
     seen["running"] = (await api.get(process.pid)).running
     seen["send_stdin"] = (await api.send_stdin(process.pid, "é\n")).written
     seen["follow"] = "".join([event.data async for event in api.follow(process.pid)])
-    seen["wait"] = await api.wait(process.pid, timeout=20)
+    seen["wait"] = await api.wait(process.pid, timeout=60)
     output = await api.output(process.pid, wait=1.0)
     seen["output"] = [output.stdout, output.state, output.exit_code]
 
     reader = await api.start("cat", capture_output=True, stdin=True)
     await api.send_stdin(reader.pid, b"bytes")
     seen["close_stdin"] = (await api.close_stdin(reader.pid)).closed
-    seen["cat ends"] = [await api.wait(reader.pid, timeout=20), (await api.output(reader.pid)).stdout]
+    seen["cat ends"] = [await api.wait(reader.pid, timeout=60), (await api.output(reader.pid)).stdout]
 
     ends = []
     for name, arguments in (("signal", (15,)), ("terminate", ()), ("kill", ())):
         sleeper = await api.start("sleep 1000")
         sent = await getattr(api, name)(sleeper.pid, *arguments)
-        ends.append([name, sent.signal, await api.wait(sleeper.pid, timeout=20, poll=0.1)])
+        ends.append([name, sent.signal, await api.wait(sleeper.pid, timeout=60, poll=0.1)])
     seen["signals"] = ends
     seen["bad signal"] = await refusal(api.signal(process.pid, 99))
     seen["no process"] = await refusal(api.get(2**22 + 1))

@@ -30,7 +30,7 @@ async def play(client: Watched, told: dict[str, Any]) -> dict[str, object]:
     made = await pty.create()  # the shell that the client asks for by itself
     async with pty.connect(made.session_id) as connection:
         await connection.send("echo shell=$BASH\n")
-        seen["default shell"] = "shell=/bin/bash" in await connection.expect("shell=/bin/bash", timeout=20)
+        seen["default shell"] = "shell=/bin/bash" in await connection.expect("shell=/bin/bash", timeout=60)
         await connection.send("exit 3\n")
         seen["iterated"] = [message.event async for message in connection if message.type == "event"]
     async with ServerClient(told["url"], token="wrong", pty_url=told["url"]) as stranger:
@@ -43,11 +43,11 @@ async def _used(connection: Watched) -> list[object]:
     await connection.open()
     await connection.resize(111, 33)
     await connection.send("echo a=$A; stty size; sh -c 'echo rea\"\"dy; exec sleep 1000'\n")
-    shown = await connection.expect("ready", timeout=20)
+    shown = await connection.expect("ready", timeout=60)
     await connection.signal("SIGKILL")
     await connection.send("echo aft''er; exit\n")
     events = []
-    while message := await connection.recv(timeout=20):
+    while message := await connection.recv(timeout=60):
         if message.type == "event":
             events.append(message.event)
         else:
