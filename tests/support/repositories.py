@@ -16,8 +16,14 @@ _ENVIRON = {
 
 
 def git(directory: Path, *words: str) -> str:
+    """What Git prints. Newer ones tidy up behind our backs after a commit, and leave and remove files meanwhile."""
     return subprocess.run(
-        ["git", *words], cwd=directory, env=_ENVIRON, check=True, capture_output=True, text=True
+        ["git", "-c", "maintenance.auto=false", *words],
+        cwd=directory,
+        env=_ENVIRON,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
 
 

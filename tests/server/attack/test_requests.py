@@ -168,7 +168,7 @@ def test_a_file_that_shrinks_before_the_answer_begins_is_a_conflict(
     settings = Settings(ServerPolicy(), {}, base_dir=str(tmp_path), port=0, allow_anonymous=True)
     with SandboxServer(settings) as server:
         url = urlsplit(server.addresses[0])
-        connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=20)
+        connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=60)
         connection.request("GET", "/files/download-stream?path=file", headers=fields)
         answer = connection.getresponse()
         assert (answer.status, json.loads(answer.read())["code"]) == (409, "conflict")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.landlock import abi
+from tests.support.processes import processes_with
 from tests.support.waiting import eventually
 
 from .conftest import House, Start, bearer, quote
@@ -65,8 +66,8 @@ def test_every_way_out_of_a_confined_shell_is_shut(house: House) -> None:
 def test_every_way_out_of_a_confined_stream_is_shut(house: House) -> None:
     answer = house.server.request("POST", "/shell/stream", {"command": attempts(house)})
     lines = [json.loads(line[6:]) for line in answer.body.decode().splitlines() if line.startswith("data: ")]
-    (told,) = [json.loads(line["data"]) for line in lines if str(line.get("data", "")).startswith("{")]
-    assert "done" not in told.values()
+    told = json.loads("".join(line["data"] for line in lines if "data" in line))
+    assert len(told) > 30 and "done" not in told.values()
     assert untouched(house)
 
 
@@ -74,9 +75,9 @@ def test_every_way_out_of_a_confined_background_process_is_shut(house: House) ->
     started = house.server.request("POST", "/process/start", {"command": attempts(house), "capture_output": True})
     pid = started.json()["id"]
     eventually(lambda: house.server.request("GET", f"/process/{pid}").json()["state"] == "exited")
-    (entry, *_) = house.server.request("GET", f"/process/{pid}/output").json()["events"]
-    told = json.loads(entry["data"])
-    assert "done" not in told.values()
+    events = house.server.request("GET", f"/process/{pid}/output").json()["events"]
+    told = json.loads("".join(entry["data"] for entry in events if entry["stream"] == "stdout"))
+    assert len(told) > 30 and "done" not in told.values()
     assert untouched(house)
 
 
@@ -241,8 +242,7 @@ def test_a_server_that_stops_under_load_leaves_no_confined_child_and_no_temporar
             pool.submit(house.server.request, "POST", "/shell", {"command": f"sh -c 'touch $$; {mark}; true'"})
         eventually(lambda: len(list(house.data.iterdir())) >= 6)
         assert house.server.stop(60) == 0
-    left = [line for line in Path("/proc").glob("[0-9]*/cmdline") if mark.split()[1] in read_quietly(line)]
-    assert left == []
+    eventually(lambda: not processes_with(mark.split()[1]))  # they are killed, and may take a moment to be gone
     assert not os.path.lexists(place)
 
 
@@ -290,11 +290,3 @@ def test_a_code_context_is_confined_for_all_of_its_life(start: Start) -> None:
         answer = house.server.request("POST", f"/code/contexts/{made['id']}/run", {"code": "open('own').read()"})
         assert b"own" in answer.body
         house.server.request("POST", f"/code/contexts/{made['id']}/restart", {})
-
-
-def read_quietly(path: Path) -> str:
-    """Text of a file that may vanish meanwhile."""
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

@@ -79,7 +79,7 @@ def test_answers_and_errors_come_back_and_hold_nothing(confinement: Confinement,
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(100):
             confinement.run(scope, lambda: None)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before  # less where garbage of other tests had some
 
 
 def test_each_scope_has_its_own_threads_and_equal_ones_share_them(confinement: Confinement, tmp_path: Path) -> None:

@@ -256,4 +256,4 @@ def test_commands_that_go_on_for_nobody_are_few(
     finally:
         release.set()
     eventually(lambda: not len(made.machinery.application._services.abandoned))
-    assert run(made, "stuck").status == 200
+    eventually(lambda: run(made, "stuck").status == 200)  # unless this very moment takes longer than it may

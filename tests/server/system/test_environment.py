@@ -94,7 +94,7 @@ def test_every_kind_of_child_starts_with_what_was_set(tmp_path: Path) -> None:
         pid = server.request("POST", "/process/start", {"command": "printenv NEW", "capture_output": True}).json()[
             "pid"
         ]
-        output = server.request("GET", f"/process/{pid}/output?wait=10").json()
+        output = server.request("GET", f"/process/{pid}/output?wait=30").json()
         assert output["events"][0]["data"] == "1\n"
 
 

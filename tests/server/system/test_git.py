@@ -462,7 +462,7 @@ def test_nothing_is_left_behind(mine: House, repo: Path, monkeypatch: pytest.Mon
     for _ in range(3):
         looked_at(mine)
         status(mine, ".")
-    assert descriptors() == before
+    assert descriptors() <= before  # less where garbage of other tests had some
     assert list(temporary.rglob("git-*")) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,17 +39,23 @@ def serving(tmp_path: Path, script: str) -> Iterator[ServerProcess]:
         yield server
 
 
-def test_a_caller_who_leaves_takes_git_along(tmp_path: Path) -> None:
-    with serving(tmp_path, "sleep 4711471 & sleep 4711471") as server:
+@pytest.fixture
+def nap() -> str:
+    """Seconds to sleep, by which these processes are told from those of another run of these tests."""
+    return f"4711{random.randrange(10**9):09}"
+
+
+def test_a_caller_who_leaves_takes_git_along(tmp_path: Path, nap: str) -> None:
+    with serving(tmp_path, f"sleep {nap} & sleep {nap}") as server:
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
             connection.sendall(b"GET /git/status?path=repo HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            eventually(lambda: processes_with("4711471"))
-        eventually(lambda: not processes_with("4711471"))
+            eventually(lambda: processes_with(nap))
+        eventually(lambda: not processes_with(nap))
 
 
 def test_a_flood_is_cut_off(tmp_path: Path) -> None:
     with serving(tmp_path, "exec yes 0123456789") as server:
-        assert server.request("GET", "/git/diff?path=repo").status == 400  # the figures never end
+        assert server.request("GET", "/git/diff?path=repo", timeout=120).status == 400  # the figures never end
         answer = server.request("GET", "/git/status?path=repo", timeout=120)
     assert (answer.status, answer.json()["code"]) == (400, "git_error")
 
@@ -62,9 +69,9 @@ def test_what_a_failing_git_says_is_not_told(tmp_path: Path) -> None:
 
 @pytest.mark.field(77)
 def test_field_077_a_git_that_hangs_is_stopped_with_its_children(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: str
 ) -> None:
-    fake_git(tmp_path / "bin", "sleep 4712471 & sleep 4712471")
+    fake_git(tmp_path / "bin", f"sleep {nap} & sleep {nap}")
     for folder in ("base", "state"):
         (tmp_path / folder).mkdir()
     repository(tmp_path / "base" / "repo")
@@ -75,6 +82,6 @@ def test_field_077_a_git_that_hangs_is_stopped_with_its_children(
         house.machinery.application._services.program_path = (str(tmp_path / "bin"), "/usr/bin", "/bin")
         answer = house.ask("GET", "/git/status", query=[("path", "repo")])
         assert (answer.status, answer.code) == (408, "timeout")
-        eventually(lambda: not processes_with("4712471"))
+        eventually(lambda: not processes_with(nap))
     finally:
         house.close()
