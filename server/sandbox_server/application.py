@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import arguments
+from . import arguments, os_errors
 from .access import ANYONE, Grant, Identity
 from .audit import AuditLog, cut
 from .auth import Authenticator
@@ -20,34 +20,6 @@ from .messages import Aborted, FileSlice, Headers, Refusal, Request, Response, j
 from .services import Rules, Services
 
 log = logging.getLogger("sandbox_server")
-
-#: What an operating system error means on the wire. Its text never leaves the server.
-_OS_ERRORS: dict[int, tuple[str, str]] = {
-    errno.ENOENT: ("not_found", "no such file or directory"),
-    errno.ENOTDIR: ("not_found", "a parent of the path is not a directory"),
-    errno.EISDIR: ("not_found", "the path is a directory"),
-    errno.ELOOP: ("not_found", "the path runs through too many links"),
-    errno.EACCES: ("forbidden", "the operating system refuses access"),
-    errno.EPERM: ("forbidden", "the operating system refuses the operation"),
-    errno.EROFS: ("forbidden", "the file system is read-only"),
-    errno.EEXIST: ("file_exists", "the target exists"),
-    errno.ENOTEMPTY: ("file_exists", "the target directory is not empty"),
-    errno.ENOSPC: ("no_space", "no space left on the device"),
-    errno.EDQUOT: ("no_space", "the disk quota is used up"),
-    errno.EFBIG: ("no_space", "the file system takes no file as large as this"),
-    errno.EMLINK: ("no_space", "the directory takes no more entries"),
-    errno.EBUSY: ("conflict", "the path is in use, as a mount point is"),
-    errno.ETXTBSY: ("conflict", "the file is a program that runs now"),
-    errno.EXDEV: ("conflict", "the two paths lie on different file systems"),
-    errno.ESTALE: ("not_found", "the file was removed meanwhile"),
-    errno.EMFILE: ("busy", "out of file descriptors; try again"),
-    errno.ENFILE: ("busy", "out of file descriptors; try again"),
-    errno.ENOMEM: ("busy", "out of memory; try again"),
-    errno.EAGAIN: ("busy", "out of processes or memory; try again"),
-    errno.ENAMETOOLONG: ("invalid_path", "a component of the path is longer than the file system takes"),
-    errno.EILSEQ: ("invalid_path", "the file system does not take this name"),
-    errno.EINVAL: ("invalid_argument", "the operating system does not take these values"),
-}
 
 
 class Exchange:
@@ -111,7 +83,7 @@ class Application:
                 self._counters.put_off()
                 self._close(exchange, refund=True)
                 return None
-            response = self._render(exchange, Refusal(*_OS_ERRORS[errno.EAGAIN]))
+            response = self._render(exchange, self._translate(BlockingIOError(errno.EAGAIN, "")))
         except Refusal as refusal:
             response = self._render(exchange, refusal)
         except Aborted:
@@ -180,8 +152,9 @@ class Application:
 
     @staticmethod
     def _translate(error: OSError) -> Refusal:
-        if error.errno in _OS_ERRORS:
-            return Refusal(*_OS_ERRORS[error.errno])
+        refusal = os_errors.refusal(error)
+        if refusal is not None:
+            return refusal
         log.error("unexpected operating system error", exc_info=error)
         return Refusal("internal_error", "the server failed; its log has the details")
 
