@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from . import _wire as wire
+from ._display.shown import Shown
 from ._errors import CodeFailedError
 from ._public import public
 from ._wire import Json
@@ -143,7 +144,7 @@ class Execution:
 
 @public
 @dataclass(frozen=True)
-class ContextInfo:
+class ContextInfo(Shown):
     """A code context. ``state`` is ``idle``, ``busy``, or ``dead`` when its program is gone."""
 
     id: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from . import _wire as wire
+from ._display.shown import Shown
 from ._errors import ConflictError, SandboxError, StreamInterruptedError
 from ._public import public
 from ._refusals import error_from_response
@@ -23,7 +24,7 @@ _STATUS_OF_CODE = {"endpoint_disabled": 404, "rate_limited": 429, "concurrency_l
 
 @public
 @dataclass(frozen=True)
-class TerminalInfo:
+class TerminalInfo(Shown):
     """How a terminal is. One that has ended tells how: ``exit_code``, and the signal if one ended it."""
 
     id: str

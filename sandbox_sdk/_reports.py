@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from . import _wire as wire
+from ._display.shown import Shown
 from ._public import public
 from ._wire import Json
 
 
 @public
 @dataclass(frozen=True)
-class SystemInfo:
+class SystemInfo(Shown):
     """The machine as the sandbox sees it. Memory in MiB, disk (of the root) in GiB.
 
     `memory_source` is ``cgroup`` where a container's limit bounds the memory, else ``host``; `cpu_limit` is how many
@@ -49,7 +50,7 @@ class SystemInfo:
 
 @public
 @dataclass(frozen=True)
-class SystemMetrics:
+class SystemMetrics(Shown):
     """How busy the machine is. Memory in MiB, disk in GiB, parts in percent; load as in getloadavg(3)."""
 
     cpu_load_1m: float
@@ -140,7 +141,7 @@ class CommandArgument:
 
 @public
 @dataclass(frozen=True)
-class CommandInfo:
+class CommandInfo(Shown):
     """A command that the operator of the server has registered."""
 
     name: str
@@ -155,7 +156,7 @@ class CommandInfo:
 
 @public
 @dataclass(frozen=True)
-class CodeResult:
+class CodeResult(Shown):
     """A piece of code that has run."""
 
     stdout: str = field(repr=False)
@@ -200,7 +201,7 @@ class GitFile:
 
 @public
 @dataclass(frozen=True)
-class GitStatus:
+class GitStatus(Shown):
     """A repository's branch, and what differs from its last commit."""
 
     branch: str
@@ -215,7 +216,7 @@ class GitStatus:
 
 @public
 @dataclass(frozen=True)
-class GitDiff:
+class GitDiff(Shown):
     """A unified diff, and how much it changes."""
 
     diff: str = field(repr=False)

@@ -14,6 +14,7 @@ from .._errors import SandboxError, ServerAPIError
 from .._listings import FileList, ProcessList
 from .._matrix import MatrixCell, PolicyMatrixData
 from .._models import CommandResult, Decision, FileEntry, FileInfo, FileOutcome, ProcessInfo, Receipt
+from .._reports import CodeResult
 from .._search import SearchHit, SearchResult
 from .._writing import EditResult
 from .table import Cell, Row, Table, pairs
@@ -112,6 +113,11 @@ def _hit(hit: SearchHit) -> Row:
 @table_of.register
 def _result(value: CommandResult) -> Table:
     how = f"ended by {signal_name(value.signal)}" if value.signal else f"exit code {value.exit_code}"
+    return ended(value, how)
+
+
+def ended(value: CommandResult | CodeResult, how: str) -> Table:
+    """What a command or a piece of code has written, below how it ended."""
     notes: list[str | Cell] = []
     for name, text in (("stdout", value.stdout), ("stderr", value.stderr)):
         notes += _output(name, text)

@@ -22,7 +22,7 @@ class Shown:
     __slots__ = ()
 
     def _table(self) -> Table:
-        from .forms import table_of
+        from .reports import table_of
 
         return table_of(self)
 

@@ -17,7 +17,11 @@ import sandbox_sdk
 from sandbox_sdk import (
     AsyncProcess,
     AsyncSandbox,
+    CodeResult,
+    CommandArgument,
+    CommandInfo,
     CommandResult,
+    ContextInfo,
     Decision,
     EditResult,
     EndpointInfo,
@@ -25,6 +29,9 @@ from sandbox_sdk import (
     FileInfo,
     FileList,
     FileOutcome,
+    GitDiff,
+    GitFile,
+    GitStatus,
     PathsInfo,
     PolicyDeniedError,
     Process,
@@ -35,6 +42,9 @@ from sandbox_sdk import (
     SandboxError,
     SearchHit,
     SearchResult,
+    SystemInfo,
+    SystemMetrics,
+    TerminalInfo,
     Unpacked,
 )
 from sandbox_sdk._capabilities import Snapshot
@@ -118,6 +128,33 @@ VALUES: dict[str, tuple[Any, str]] = {
     "endpoint denied": (DISCOVERED.endpoints["shell"], "✗ shell is denied: switched off by preset:x"),
     "edit": (EditResult("a", 1, diff="-x\n+y\n"), "✓ a: changed\n-x\n+y"),
     "unpacked": (Unpacked("/w", 2, 1, 0, 10), "✓ /w: 2 files, 1 directory\n  size  10 B"),
+    "code": (CodeResult("6\n", "oops\n", 3, "python", 99.5, True),
+             "✗ python: exit code 3\n6\nstderr\noops\nthe output is not complete"),
+    "repository": (
+        GitStatus("main", False, (GitFile("b", "renamed", "a"), GitFile("c<b>", "added"))),
+        "main: 2 changed files\n  a → b  renamed\n  c<b>   added",
+    ),
+    "nothing changed": (GitStatus("main", True), "✓ main: nothing has changed"),
+    "diff": (GitDiff("-x\n+y\n", 1, 1, 1), "1 file changed, 1 line added, 1 removed\n-x\n+y"),
+    "no diff": (GitDiff(""), "0 files changed, 0 lines added, 0 removed"),
+    "machine": (
+        SystemInfo("Linux", "x86_64", 8, 2048, 100, 20.5, 1.5, "3.12.1", "host", 1.5),
+        "Linux x86_64\n  processors  8, of which 1.5 may be used\n  memory      2,048 MiB\n"
+        "  disk        20.5 GiB\n  Python      3.12.1",
+    ),
+    "load": (
+        SystemMetrics(0.5, 1, 2.25, 512, 2048, 25, 1.5, 20, 7.5, 9),
+        "load    0.50 1.00 2.25\nmemory  512 of 2,048 MiB (25 %)\ndisk    1.5 of 20 GiB (8 %)",
+    ),
+    "command": (
+        CommandInfo("greet", "hello", (CommandArgument("name", "str", True), CommandArgument("n", "int", False, "1"))),
+        "greet\n  name  str\n  n     int = 1\nhello",
+    ),
+    "terminal": (TerminalInfo("id", 2030, 80, 24, True, NOW), "terminal\n  state  open\n  size   80 × 24"),
+    "terminal that ended": (TerminalInfo("id", 1, 80, 24, False, signal=9),
+                            "terminal\n  state  ended by SIGKILL\n  size   80 × 24"),
+    "context": (ContextInfo("id", "eda", pid=2030, created_at=NOW, execution_count=3),
+                "python context eda\n  state  idle\n  runs   3"),
 }  # fmt: skip
 
 
@@ -175,6 +212,7 @@ def test_lists_are_lists_and_make_frames(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_every_value_that_calls_answer_can_show_itself() -> None:
     kinds = "Receipt FileInfo FileEntry FileList SearchResult CommandResult Process ProcessInfo ProcessList Decision"
     kinds += " Capabilities EndpointInfo PolicyDeniedError Execution Sandbox AsyncSandbox AsyncProcess Unpacked"
+    kinds += " CodeResult GitStatus GitDiff SystemInfo SystemMetrics CommandInfo TerminalInfo ContextInfo EditResult"
     for kind in kinds.split():
         assert hasattr(getattr(sandbox_sdk, kind), "_repr_mimebundle_"), kind
     assert Sandbox._repr_mimebundle_ is not AsyncSandbox._repr_mimebundle_
