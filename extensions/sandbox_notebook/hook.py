@@ -12,6 +12,7 @@ from .complete import SandboxMatcher
 from .displays import Displays
 from .magics import SandboxMagics
 from .nested import hint_for
+from .questions import questions
 from .session import Session
 from .statements import BareMagics
 from .stopping import StopButton
@@ -38,6 +39,7 @@ class Installed:
     def add(self, shell: InteractiveShell) -> None:
         shell.register_magics(self.magics)
         shell.Completer.custom_matchers.append(self.matcher_function)
+        shell.input_transformers_cleanup.append(questions)
         shell.ast_transformers.append(self.transformer)
         self.displays.add(shell)
         self.interrupts.add(shell)
@@ -50,6 +52,7 @@ class Installed:
         shell.magics_manager.registry.pop(SandboxMagics.__name__, None)
         shell.configurables.remove(self.magics)  # type: ignore[arg-type]
         shell.Completer.custom_matchers.remove(self.matcher_function)
+        shell.input_transformers_cleanup.remove(questions)
         shell.ast_transformers.remove(self.transformer)
         self.displays.remove(shell)
         self.interrupts.remove(shell)

@@ -85,6 +85,20 @@ def test_question_mark_shows_the_table(shell: InteractiveShell) -> None:
     assert doc and "%sandbox upload data.csv --to in" in doc
 
 
+@pytest.mark.parametrize("cell", ["%sandbox run?", "\n%sandbox run ??\n", "%%sandbox run?"])
+def test_a_question_mark_behind_a_subcommand_asks_about_it(run: Run, cell: str) -> None:
+    """IPython itself would tell about its own ``%run``."""
+    assert run(cell).text == run("%sandbox help run").text
+
+
+def test_no_other_question_mark_is_taken_for_such_a_question(shell: InteractiveShell, run: Run) -> None:
+    for cell in ("%sandbox nosuch?\n", "%%sandbox run\n%sandbox run?\n", "text = '''\n%sandbox run?\n'''\n"):
+        assert "help" not in shell.transform_cell(cell), cell
+    run("%unload_ext sandbox_notebook")
+    assert "pinfo" in shell.transform_cell("%sandbox run?\n")
+    run("%load_ext sandbox_notebook")
+
+
 def test_a_bare_magic_shows_its_result_wherever_it_stands(run: Run) -> None:
     done = run("%sandbox help use\nx = %sandbox help stop\nif True:\n    %sandbox help list\n%sandbox help kill\n")
     heads = [output["text/plain"].partition(":")[0] for output in done.outputs]
