@@ -102,8 +102,8 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def replay(vector: Vector, server: ServerProcess, tmp: Path) -> Reply:
-    """Prepare the directory, send the prelude, then the request itself."""
+def replay(vector: Vector, server: ServerProcess, tmp: Path, pause: float = 1.0) -> Reply:
+    """Prepare the directory, send the prelude, then the request itself. Pauses last `pause` times as recorded."""
     facts = filled(dict(vector.facts), tmp)
     lay_out(tmp, facts.get("setup", []))
     if "setup_shell" in facts:
@@ -116,7 +116,7 @@ def replay(vector: Vector, server: ServerProcess, tmp: Path) -> Reply:
             for key in path.split("."):
                 value = value[key]
             saved[variable] = str(value)
-        time.sleep(step.get("sleep", 0))
+        time.sleep(step.get("sleep", 0) * pause)
     if "timeline" in facts:
         changing = threading.Thread(target=_change, args=(tmp, facts["timeline"]))
         changing.start()

@@ -49,7 +49,7 @@ def run(case: Vector, folder: Path, server: ServerProcess) -> subprocess.Complet
     environ = {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8"} | {name: put(value) for name, value in case.environ.items()}
     return subprocess.run(
         [sys.executable, "-m", "sandbox_server", *map(put, case.facts["args"])],
-        capture_output=True, text=True, timeout=30, env=child_environment(environ), cwd=folder,
+        capture_output=True, text=True, timeout=120, env=child_environment(environ), cwd=folder,
     )  # fmt: skip
 
 

@@ -23,9 +23,12 @@ FILES = (
 SAMPLE_COMMANDS = ROOT / "tests" / "support" / "sample_commands.py"
 
 
+#: Where what was seen depended on a pause, which a busy machine stretches: how long those of further attempts are.
+PAUSES = (3.0, 1.0, 3.0)
+
+
 def is_timed(vector: Vector) -> bool:
-    """What it saw depended on a pause, which a busy machine stretches."""
-    return "timeline" in vector.facts or any(step.get("sleep") for step in vector.facts.get("prelude", ()))
+    return any(key in vector.facts for key in ("timeline", "background", "prelude"))
 
 
 def server_key(vector: Vector) -> str:
@@ -109,11 +112,11 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     running.stop()
 
 
-def exchange(vector: Vector, server: ServerProcess, tmp: Path) -> tuple[Reply, list[dict[str, object]]]:
+def exchange(vector: Vector, server: ServerProcess, tmp: Path, pause: float) -> tuple[Reply, list[dict[str, object]]]:
     """The reply, and the audit lines that the exchange caused. A line may come a moment after its answer."""
     known = _audited(server)
-    reply = replay(vector, server, tmp)
-    deadline = time.monotonic() + 5
+    reply = replay(vector, server, tmp, pause)
+    deadline = time.monotonic() + 30
     while True:
         markers = _audited(server) - known
         new = [line for line in server.audit_lines() if line["id"] not in known and line["target"] != _MARK]
@@ -136,17 +139,26 @@ def _audited(server: ServerProcess) -> set[object]:
 
 def judge(vector: Vector, servers: Servers) -> list[str]:
     """Everything in which the server's answer falls short of the vector's."""
+    found = attempt(vector, servers)
+    for pause in PAUSES if is_timed(vector) else ():
+        if found:
+            servers.stop()  # the next one knows nothing of this attempt
+            found = attempt(vector, servers, pause)
+    return found
+
+
+def attempt(vector: Vector, servers: Servers, pause: float = 1.0) -> list[str]:
     try:
         server, tmp = servers.for_vector(vector)
     except NotStarted as failure:
         expected = vector.facts.get("exit_code")
         return [] if failure.code == expected else [str(failure)]
     if "audit" not in vector.facts:
-        reply = replay(vector, server, tmp)
+        reply = replay(vector, server, tmp, pause)
         if vector.file == "terminal":
             _close_terminals(server)
         return differences(vector, reply, tmp)
-    reply, lines = exchange(vector, server, tmp)
+    reply, lines = exchange(vector, server, tmp, pause)
     return differences(vector, reply, tmp) + compare(filled(vector.facts["audit"], tmp), lines, "audit", frozenset())
 
 
@@ -160,13 +172,10 @@ def _close_terminals(server: ServerProcess) -> None:
 def test_the_server_answers_as_recorded_or_as_the_deviation_says(vector: Vector, servers: Servers) -> None:
     if vector.name == "devtools:code_node" and shutil.which("node", path=SYSTEM_PATH) is None:
         pytest.skip("no way here: no Node.js")
-    found = judge(vector, servers)
     if vector.name not in DEVIATIONS:
-        for _ in range(2 if is_timed(vector) else 0):
-            found = found and judge(vector, servers)
-        assert not found
+        assert not judge(vector, servers)
         return
-    assert found, "listed as a deviation, but answered as recorded"
+    assert attempt(vector, servers), "listed as a deviation, but answered as recorded"
     assert not judge(vector.expecting(OURS[vector.name]), servers)
 
 
