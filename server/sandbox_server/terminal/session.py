@@ -185,6 +185,8 @@ class Session:
 
     def _read(self) -> None:
         """Move what is there into the buffer, unless the fastest viewer needs a moment."""
+        if self._master < 0:  # told of together with the end, which came first
+            return
         if not self._hurried and self._lead() > _LAG_BYTES:
             self._supervisor.unwatch(self._master)
             self._waits_from = self.replay.end - self._lead()
