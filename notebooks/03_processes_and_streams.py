@@ -74,7 +74,7 @@ for row in csv.DictReader(open("cities.csv")):
 # Nothing runs for ever unless you want it: `--timeout` ends a program, and keeps what it has said so far.
 
 # %% tags=["raises-exception"]
-# %%sandbox run --timeout 2
+# %%sandbox run --timeout 5
 import time
 
 print("waiting for an answer", flush=True)
@@ -136,7 +136,7 @@ print("all steps done", file=sys.stderr)
 
 # %%
 job = sandbox.process.start("seq 1 5")
-job.wait(timeout=10)
+job.wait(timeout=60)
 
 first = job.output().data[:4]
 rest = job.output(offset=len(first))
@@ -212,7 +212,7 @@ for event in job:
         job.interrupt()
 
 # %%
-job.wait(timeout=10)
+job.wait(timeout=60)
 
 # %% [markdown]
 # ## A terminal
@@ -231,7 +231,7 @@ terminal = sandbox.pty.create("/bin/sh", cols=60, rows=12, env={"PS1": "$ "})
 def until_prompt(terminal):
     shown = ""
     while not shown.endswith("$ "):
-        shown += terminal.read(timeout=20)
+        shown += terminal.read(timeout=60)
     return shown
 
 
@@ -250,7 +250,7 @@ again = sandbox.pty.connect(terminal.id)
 print(until_prompt(again))
 
 again.send("exit 3\n")
-again.wait(timeout=20)
+again.wait(timeout=60)
 
 # %%
 # %sandbox stop

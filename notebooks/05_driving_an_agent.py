@@ -218,7 +218,7 @@ def drive(goal, most=20):
             process.kill()  # a loop that does not end is ended
         else:
             process.stdin.write(json.dumps(reply) + "\n")
-    return process.wait(timeout=10)
+    return process.wait(timeout=60)
 
 
 drive(goal)

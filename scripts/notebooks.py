@@ -40,6 +40,14 @@ def sources() -> list[Path]:
     return sorted(FOLDER.glob("[0-9][0-9]_*.py"))
 
 
+def copy(folder: str | Path) -> None:
+    """The tutorials and what they need into another folder; not what those that run at this moment have made."""
+    for path in FOLDER.iterdir():
+        if path.suffix in (".py", ".ipynb", ".cfg"):
+            shutil.copy(path, folder)
+    shutil.copytree(FOLDER / "data", Path(folder, "data"))
+
+
 def read_source(source: Path) -> NotebookNode:
     """The notebook of a source, with cell ids that stay."""
     notebook: NotebookNode = jupytext.read(source, fmt="py:percent")  # guessing would take a shell's "cat" for a magic
@@ -98,9 +106,9 @@ def tidy(notebook: NotebookNode) -> NotebookNode:
 
 
 def build(source: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="notebooks-") as copy:
-        shutil.copytree(FOLDER, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.svg", ".ipynb_checkpoints"))
-        notebook = tidy(execute(read_source(source), Path(copy)))
+    with tempfile.TemporaryDirectory(prefix="notebooks-") as folder:
+        copy(folder)
+        notebook = tidy(execute(read_source(source), Path(folder)))
     nbformat.write(notebook, source.with_suffix(".ipynb"))
 
 

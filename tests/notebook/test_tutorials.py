@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A copy of the tutorials, so that what they write stays out of the source tree."""
-    shutil.copytree(notebooks.FOLDER, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.svg", ".*"))
+    notebooks.copy(tmp_path)
     return tmp_path
 
 
@@ -38,7 +37,8 @@ def nbval(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "nbval.plugin", "--nbval"]
     command += ["--nbval-sanitize-with", "sanitize.cfg", "--rootdir", "."]
     command += ["-p", "no:cacheprovider", "-q", "-c", os.devnull, *names]
-    environ = {**notebooks.environment(os.environ), "JUPYTER_RUNTIME_DIR": str(folder / "runtime")}
+    own = {"IPYTHONDIR": str(folder / "ipython"), "JUPYTER_RUNTIME_DIR": str(folder / "runtime")}
+    environ = {**notebooks.environment(os.environ), **own}
     environ = {name: value for name, value in environ.items() if not name.startswith("COVERAGE_")}  # others measure
     environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # loading the others takes longer than most notebooks
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300)

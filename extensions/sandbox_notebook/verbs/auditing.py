@@ -22,6 +22,9 @@ def audit(call: Invocation) -> Outcome:
     denied, timed = call.parsed.flag("denied"), call.settings.ui != "html"
     log = AuditTail(entry.sandbox)
     noted = log.news()
+    if not call.parsed.flag("follow") and not log.missing:
+        time.sleep(_PAUSE)  # a line is written once its answer is out: of what was just called it may be on its way
+        noted += log.news()
     if log.missing:
         why = log.missing.partition(";")[0]
         raise Mistake(f'the log of "{entry.name}" {why}', "its operator has it; agent-sandbox-server audit reads it")
