@@ -38,7 +38,7 @@ POLICY = {
         "pty_create_session": FEW,
         "files_watch": {"limits": {"max_duration_seconds": 0.05}},
         "files_*": {"paths": {"deny": ["secret", "*.pem"]}},
-        "capabilities": {"limits": {"rate_per_minute": 60}},
+        "capabilities": {"limits": {"rate_per_minute": 20}},  # so few that a slow machine, too, asks too often
     },
 }
 
@@ -74,9 +74,7 @@ class Target:
         for link in Path(f"/proc/{self.server.pid}/fd").iterdir():
             with suppress(FileNotFoundError):
                 opened.append(os.readlink(link))
-        watches = opened.count("anon_inode:inotify")
-        assert watches <= 16
-        return len(opened) - watches
+        return len(opened) - min(opened.count("anon_inode:inotify"), 16)
 
     def threads_now(self) -> int:
         return len(os.listdir(f"/proc/{self.server.pid}/task"))
@@ -100,8 +98,11 @@ class Target:
         self.descriptors, self.threads = self.open_now(), self.threads_now()
 
     def children(self) -> str:
-        tasks = Path(f"/proc/{self.server.pid}/task")
-        return "".join(path.read_text() for path in tasks.glob("*/children"))
+        found = []
+        for task in Path(f"/proc/{self.server.pid}/task").iterdir():
+            with suppress(FileNotFoundError):  # a thread that has just ended
+                found.append((task / "children").read_text())
+        return "".join(found)
 
     def check_health(self, clients: int) -> None:
         """As before: it answers, has nothing more open, no more threads than clients need, and has not complained."""

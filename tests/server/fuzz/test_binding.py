@@ -94,7 +94,7 @@ def test_whatever_is_sent_is_bound_or_refused(door: House, endpoint: Endpoint) -
         assert answer.status == 200 or REFUSALS[answer.code or ""].status == answer.status < 500, answer.body
 
     check()
-    assert descriptors() == before
+    assert descriptors() <= before  # less where garbage of other tests had some
 
 
 def test_the_file_system_is_as_it_was(door: House) -> None:
