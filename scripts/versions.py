@@ -44,10 +44,11 @@ def main() -> int:
             continue
         home = ROOT / f".venv-{version}"
         python = home / "bin" / "python"
-        if not python.exists():
-            subprocess.run([found[version], "-m", "venv", home], check=True)
+        if not (ready := home / ".ready").exists():  # nor half of it, after a run that was broken off
+            subprocess.run([found[version], "-m", "venv", "--clear", home], check=True)
             pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e"]
             subprocess.run([*pip, str(ROOT / "server"), *NEEDED], check=True)
+            ready.touch()
         print(f"the server's tests on Python {version}, fuzzing at {EFFORT} %", flush=True)
         options = "addopts=-ra --strict-markers --import-mode=importlib"
         tests = [str(python), "-m", "pytest", "-q", "-o", options, "tests/server"]

@@ -201,6 +201,8 @@ class Boxes:
                 return box
             if name is not None and keep:
                 raise FileExistsError(box.path)
+            if not keep:
+                name = chosen  # somebody who sweeps was quicker, and removes that one
 
     def _free_name(self, keep: bool) -> str:
         """``sandbox-1``, or the first number that this process (or, when kept, this user) does not use yet."""

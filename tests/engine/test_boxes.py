@@ -39,6 +39,20 @@ def test_default_names_count_from_one_within_this_process(boxes: Boxes) -> None:
         assert box.owner == os.getpid() and not box.kept
 
 
+def test_a_box_that_is_swept_before_it_is_locked_is_made_again_under_its_name(boxes: Boxes, monkeypatch: Any) -> None:
+    real, tried = Box.try_lock, []
+
+    def try_lock(box: Box) -> bool:
+        tried.append(box.path)
+        return len(tried) > 1 and real(box)
+
+    monkeypatch.setattr(Box, "try_lock", try_lock)
+    box = boxes.create(None, keep=False)
+    assert (box.name, len(set(tried))) == ("sandbox-1", 2)
+    box.remove()
+    box.unlock()
+
+
 def test_names_of_other_processes_do_not_count(boxes: Boxes) -> None:
     (Path(boxes.path) / "sandbox-1.1-abcd").mkdir()
     assert boxes.create(None, keep=False).name == "sandbox-1"
