@@ -9,6 +9,7 @@ from .args import Word
 from .config import Settings
 from .grammar import Command, Mistake, Parsed, nearest, parse, words_of
 from .invocation import Front, Invocation, Outcome
+from .progress import Waiting
 from .session import Session
 from .vocabulary import commands
 
@@ -23,6 +24,11 @@ _VERBS = {
     "logs": "processes.logs", "attach": "processes.attach", "stdin": "processes.stdin", "kill": "processes.kill",
     "term": "live.term", "caps": "rules.caps", "check": "rules.check", "explain": "rules.explain",
     "policy": "policies.policy", "audit": "auditing.audit", "config": "settings.config", "help": "manual.help_on",
+}  # fmt: skip
+# Those that write, measure or ask before they are done. Whoever waits for another sees nothing meanwhile.
+_SPEAKING = {
+    "upload", "download", "archive", "unpack", "cat", "head", "watch", "browse", "run", "code", "logs", "attach",
+    "stdin", "term", "audit",
 }  # fmt: skip
 
 
@@ -43,9 +49,11 @@ def perform(call: Invocation) -> Outcome:
     """Do what has been read."""
     module, _, function = _VERBS[call.parsed.command.name].partition(".")
     verb: Callable[[Invocation], Outcome] = getattr(importlib.import_module(f".verbs.{module}", __package__), function)
-    outcome = verb(call)
+    name, front = call.parsed.command.name, call.front
+    with Waiting(front.out, name, terminal=front.terminal and not front.quiet and name not in _SPEAKING):
+        outcome = verb(call)
     if outcome.shown is not None:
-        outcome.shown.terminal = call.front.terminal
+        outcome.shown.terminal = front.terminal
     return outcome
 
 

@@ -1,10 +1,12 @@
 """How far a transfer has come: a bar in a terminal, now and then a line in a notebook, nothing for what is quick.
 
-A notebook keeps what was printed, so its lines carry no carriage returns and come seconds apart.
+A notebook keeps what was printed, so its lines carry no carriage returns and come seconds apart. Of what has no
+measure a terminal is told for how long it has been going on; a notebook shows by itself that a cell runs.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -61,3 +63,33 @@ class Progress:
             return f"{self._what}  {figures.strip()}"
         full = int(share * _BAR)
         return f"{self._what}  {'█' * full}{'░' * (_BAR - full)}  {figures}"
+
+
+class Waiting:
+    """Around what takes its time without a word: its name and the seconds, after the first one, gone in the end."""
+
+    def __init__(self, sink: Sink, what: str, *, terminal: bool, patience: float = _PATIENCE) -> None:
+        self._sink = sink
+        self._what = what
+        self._patience = patience
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tell, name="sandbox-waiting", daemon=True) if terminal else None
+
+    def __enter__(self) -> None:
+        if self._thread is not None:
+            self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _tell(self) -> None:
+        began, line = time.monotonic(), ""
+        while not self._over.wait(self._patience):
+            line = f"{self._what} … {time.monotonic() - began:.0f} s"
+            self._sink.write(f"\r{line}")
+            self._sink.flush()
+        if line:
+            self._sink.write("\r" + " " * width(line) + "\r")
+            self._sink.flush()
