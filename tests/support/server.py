@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,8 @@ class ServerProcess:
             target += "?" + urlencode(query)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            connection.request(method, target, body, fields)
+            with suppress(BrokenPipeError, ConnectionResetError):  # refused before the end; the answer says so
+                connection.request(method, target, body, fields)
             answer = connection.getresponse()
             return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
         except (http.client.RemoteDisconnected, ConnectionResetError):
