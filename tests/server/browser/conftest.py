@@ -22,10 +22,10 @@ class Browsing:
     site: Site
 
     def ask(self, action: str, who: tuple[str, str] = A, **body: Any) -> Reply:
-        return self.server.request("POST", f"/browser/{action}", body, dict([who]), timeout=60)
+        return self.server.request("POST", f"/browser/{action}", body, dict([who]), timeout=120)
 
     def get(self, action: str, who: tuple[str, str] = A, **query: Any) -> Any:
-        return self.server.request("GET", f"/browser/{action}", None, dict([who]), query, timeout=60).json()
+        return self.server.request("GET", f"/browser/{action}", None, dict([who]), query, timeout=120).json()
 
     def open(self, path: str, who: tuple[str, str] = A, **body: Any) -> Reply:
         return self.ask("navigate", who, url=path if "://" in path else self.site.url + path, **body)

@@ -94,7 +94,7 @@ on.fillRect(i % 300, i / 300, 1, 1); p.push(Math.random() * 1e9 | 0) }; it.after
     for length, status in [(15_000, 200), (20_000, 413), (101_000, 413)]:
         browsing.evaluate(fill % length)
         for kind in ("html", "text"):
-            told = browsing.server.request("GET", "/browser/content", None, dict([A]), {"type": kind}, timeout=60)
+            told = browsing.server.request("GET", "/browser/content", None, dict([A]), {"type": kind}, timeout=120)
             assert told.status == status and (status == 200 or told.json()["limit"] == 1_000_000), (length, kind)
     offered = browsing.server.request("GET", "/capabilities", None, dict([A])).json()["endpoints"]
     for name, limit in {"content": 1_000_000, "evaluate": 100_000, "pdf": 64 << 10, "screenshot": 100_000}.items():

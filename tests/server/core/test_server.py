@@ -43,11 +43,11 @@ def settings(base: Path, **more: Any) -> Settings:
 
 def get(address: str, path: str = "/health", **headers: str) -> tuple[int, Any]:
     if address.startswith("unix:"):
-        connection = http.client.HTTPConnection("localhost", timeout=20)
+        connection = http.client.HTTPConnection("localhost", timeout=60)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(address.removeprefix("unix:"))
     else:
-        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
@@ -393,7 +393,7 @@ def test_a_refused_page_is_audited(base: Path, tmp_path: Path) -> None:
 def test_children_inherit_what_the_settings_say_and_no_secret(base: Path) -> None:
     environ = {"PLAIN": "1", "ABX_SERVER_TOKEN": "s3cret", "ABX_SERVER_POLICY": "{}"}
     with SandboxServer(settings(base, environ=environ, allow_anonymous=False)) as server:
-        connection = http.client.HTTPConnection(server.addresses[0].removeprefix("http://"), timeout=20)
+        connection = http.client.HTTPConnection(server.addresses[0].removeprefix("http://"), timeout=60)
         connection.request("POST", "/shell", '{"command": "/usr/bin/env"}', {"X-Access-Token": "s3cret"})
         told = json.loads(connection.getresponse().read())["stdout"]
         connection.close()
@@ -415,7 +415,7 @@ def test_a_caller_who_vanishes_frees_the_place_that_it_had(base: Path, sent: str
         address = ("127.0.0.1", int(server.addresses[0].rpartition(":")[2]))
 
         def refused() -> bool:
-            with socket.create_connection(address, timeout=20) as second:
+            with socket.create_connection(address, timeout=60) as second:
                 second.sendall(data)
                 second.settimeout(0.2)  # who is let in is answered later or never
                 try:
