@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from sandbox_sdk.sandbox.boxes import Boxes
+from tests.support.ports import kernels_have_such_ports
 from tests.support.processes import processes_with
 from tests.support.waiting import eventually
+
+kernels_have_such_ports()
 
 
 @pytest.fixture

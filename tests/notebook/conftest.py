@@ -12,6 +12,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
+from tests.support.ports import kernels_have_such_ports
+
+kernels_have_such_ports()
+
 
 @dataclass
 class Ran:

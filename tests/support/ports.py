@@ -21,3 +21,18 @@ def free_ports(count: int) -> list[int]:
         if port not in found:
             found.append(port)
     return found
+
+
+def kernels_have_such_ports() -> None:
+    """Kernels of Jupyter are told five each, some seconds before they take them. Where others listen on whatever is
+    free, one of these is sometimes gone by then, and the kernel dies.
+    """
+    from jupyter_client.connect import LocalPortCache
+
+    def choose(cache: LocalPortCache, ip: str) -> int:
+        while (port := free_ports(1)[0]) in cache.currently_used_ports:
+            pass
+        cache.currently_used_ports.add(port)
+        return port
+
+    LocalPortCache.find_available_port = choose  # type: ignore[method-assign]
