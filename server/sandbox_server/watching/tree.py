@@ -92,6 +92,9 @@ class Tree:
     def deafen(self, ring: Callable[[], None]) -> None:
         with self._lock:
             self._listeners.discard(ring)
+            if self._flush_at < math.inf:  # who leaves may be the only one that knows when to look
+                for other in self._listeners:
+                    other()
 
     def advance(self, *, at_once: bool = False) -> None:
         """Take in the kernel's notices and look where it is time to; everywhere noticed with `at_once`."""

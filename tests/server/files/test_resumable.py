@@ -267,12 +267,10 @@ def test_of_two_senders_at_once_one_wins(sender: Sender, files: Files) -> None:
     )
     with socket.create_connection(("127.0.0.1", files.server.port)) as connection:
         connection.sendall(head.encode() + b"x" * 40)
-
-        def busy() -> bool:
-            reply = sender.add(int(sender.ask().headers["upload-offset"]), b"")
-            return reply.status == 409 and "retry-after" in reply.headers
-
-        eventually(busy)
+        [part] = (files.base / "new").glob(".nsb-*.part")
+        eventually(lambda: part.stat().st_size == 40)  # it holds the upload
+        reply = sender.add(0, b"")
+        assert (refusal(reply), reply.headers["retry-after"]) == ((409, "conflict"), "1")
         connection.sendall(b"x" * 60)
         assert connection.recv(4096).startswith(b"HTTP/1.1 204 ")
     assert sender.add(100, b"", last=True).json()["size"] == 100

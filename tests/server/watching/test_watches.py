@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -176,6 +177,22 @@ def test_those_who_watch_the_same_share_it(service: Watches, guards: PathGuards,
     for reader in (one, same, *others):
         reader.close()
         reader.close()  # as often as one likes
+
+
+def test_what_a_reader_knew_of_when_it_left_is_told_to_the_others(
+    service: Watches, guards: PathGuards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "TOGETHER", 3600.0)
+    stays, leaves = attach(service, guards), attach(service, guards)
+    assert stays.read() == (None, [])
+    (tmp_path / "f").touch()
+    assert leaves.read() == (None, [])  # the notice is taken in, and waits for more of them
+    leaves.close()
+    woken, _, _ = select.select(stays.descriptors[:1], [], [], 0)
+    assert woken == [stays.descriptors[0]]
+    attach(service, guards).close()  # whoever begins has a look at once
+    assert changes(stays, tmp_path, 1) == [("created", "f")]
+    stays.close()
 
 
 def open_queues() -> int:
