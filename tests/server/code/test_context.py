@@ -70,9 +70,10 @@ def test_a_machine_that_stood_still_for_longer_than_the_grace_does_not_cost_the_
     def passes(seconds: float) -> None:
         """All of it at once, and the supervisor has done what was due by then."""
         clock.now += seconds
-        done = threading.Event()
-        context._supervisor.soon(done.set)
-        assert done.wait(60)
+        for _ in range(2):  # what is asked for in one round may be done before what was due in it
+            done = threading.Event()
+            context._supervisor.soon(done.set)
+            assert done.wait(60)
 
     code = """import os, time
 try: open("running", "w").close(); time.sleep(600)
