@@ -30,11 +30,11 @@ def browsing(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[S
 
 async def test_a_page_is_opened_used_and_looked_at(browsing: ServerProcess, site: Site) -> None:
     async with AsyncServerClient(browsing.url) as client:
-        page = await client.browser.navigate(f"{site.url}/form")
+        page = await client.browser.navigate(f"{site.url}/form", timeout=60)
         assert (page.url, page.title, page.status) == (f"{site.url}/form", "Form", 200)
         await client.browser.type("#name", "new", clear=True, delay=0)
-        await client.browser.click("#go")
-        assert await client.browser.evaluate("document.title") == "clicked new"
+        await client.browser.click("#go", timeout=60)
+        assert await client.browser.evaluate("document.title", timeout=60) == "clicked new"
         logs = await client.browser.console()
         assert [(log.type, log.text) for log in logs] == [("log", "went"), ("warning", "careful")]
         assert logs[0].timestamp is not None

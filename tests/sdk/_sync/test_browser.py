@@ -29,11 +29,11 @@ def browsing(tmp_path_factory: pytest.TempPathFactory, site: Site) -> Iterator[S
 
 def test_a_page_is_opened_used_and_looked_at(browsing: ServerProcess, site: Site) -> None:
     with ServerClient(browsing.url) as client:
-        page = client.browser.navigate(f"{site.url}/form")
+        page = client.browser.navigate(f"{site.url}/form", timeout=60)
         assert (page.url, page.title, page.status) == (f"{site.url}/form", "Form", 200)
         client.browser.type("#name", "new", clear=True, delay=0)
-        client.browser.click("#go")
-        assert client.browser.evaluate("document.title") == "clicked new"
+        client.browser.click("#go", timeout=60)
+        assert client.browser.evaluate("document.title", timeout=60) == "clicked new"
         logs = client.browser.console()
         assert [(log.type, log.text) for log in logs] == [("log", "went"), ("warning", "careful")]
         assert logs[0].timestamp is not None
