@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,8 @@ from typing import Any
 
 import nbformat
 
+from tests.support.ports import free_ports
+
 TOKEN = "test-token"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 FLAGS = [
@@ -31,8 +32,17 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+#: What a busy machine may need for anything at all; only a failing test waits for so long.
+PATIENCE = 120.0
 # Lab's own news would cover what is to be seen.
 _QUIET = {"fetchNews": "false", "checkForUpdates": False}
+
+_PORTS = f"""\
+import sys
+sys.path.append({str(Path(__file__).parents[2])!r})
+from tests.support.ports import kernels_have_such_ports
+kernels_have_such_ports()
+"""
 
 # The status shown beside the notebook is idle for a moment before the kernel is there; only the session knows.
 _READY = """async (name) => {
@@ -75,7 +85,8 @@ class Lab:
         settings = directory / "config/lab/user-settings/@jupyterlab/apputils-extension"
         settings.mkdir(parents=True)
         (settings / "notification.jupyterlab-settings").write_text(json.dumps(_QUIET))
-        self.port = _free_port()
+        (directory / "config/jupyter_server_config.py").write_text(_PORTS)
+        [self.port] = free_ports(1)
         self._scratch = tempfile.mkdtemp(prefix="lab-")
         environ = {
             **os.environ,
@@ -99,7 +110,7 @@ class Lab:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        until(lambda: self._answers(), 60, f"JupyterLab did not start; see {self.log}")
+        until(lambda: self._answers(), PATIENCE, f"JupyterLab did not start; see {self.log}")
 
     def write(self, name: str, *cells: str, kernel: str = "python3") -> str:
         notebook = nbformat.v4.new_notebook()
@@ -116,14 +127,15 @@ class Lab:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/api/{path}", method=method, headers={"Authorization": f"token {TOKEN}"}
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             body = answer.read()
         return json.loads(body) if body else None
 
     def end_kernels(self) -> None:
         """What one test has left running must not slow the next."""
         for session in self.api("sessions"):
-            self.api(f"sessions/{session['id']}", "DELETE")
+            with contextlib.suppress(urllib.error.HTTPError):  # it has ended meanwhile
+                self.api(f"sessions/{session['id']}", "DELETE")
 
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -138,7 +150,7 @@ class Lab:
     def _answers(self) -> bool:
         try:
             return bool(self.api("status"))
-        except (urllib.error.URLError, ConnectionError):
+        except (urllib.error.URLError, OSError):
             return False
 
 
@@ -153,10 +165,11 @@ class Page:
         found: list[dict[str, Any]] = self.page.evaluate(_CELLS, self.name)
         return found
 
-    def run(self, index: int, *, wait: bool = True, seconds: float = 60) -> dict[str, Any]:
+    def run(self, index: int, *, wait: bool = True, seconds: float = PATIENCE) -> dict[str, Any]:
         """Run one cell by the keyboard; its state once it has ended."""
         before = self.cells()[index]["count"]
-        self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".cm-content").click()
+        # A click would wait for it to stand still, which below a pane that grows it may never do on a busy machine.
+        self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".cm-content").focus()
         self.page.keyboard.press("Control+Enter")
         if wait:
             until(lambda: self._ran(index, before), seconds, f"cell {index} did not end")
@@ -174,7 +187,7 @@ class Page:
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        until(lambda: self.page.evaluate(_READY, self.name), 60, "the notebook was not ready")
+        until(lambda: self.page.evaluate(_READY, self.name), PATIENCE, "the notebook was not ready")
 
 
 @contextlib.contextmanager
@@ -186,6 +199,7 @@ def browse(lab: Lab, name: str, *, width: int = 1280, height: int = 900) -> Iter
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, headless=True)
         try:
             page = browser.new_page(viewport={"width": width, "height": height})
+            page.set_default_timeout(PATIENCE * 1000)
             asked: set[str] = set()
             page.context.on("request", lambda request: asked.add(request.url))
             page.on("websocket", lambda socket: asked.add(socket.url))
@@ -200,15 +214,9 @@ def browse(lab: Lab, name: str, *, width: int = 1280, height: int = 900) -> Iter
 
 
 def until(condition: Callable[[], object], seconds: float, failure: str) -> None:
-    deadline = time.monotonic() + seconds
+    """Wait for it: so many seconds where nothing else is going on, and in any case as long as a busy machine needs."""
+    deadline = time.monotonic() + max(seconds, PATIENCE)
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(failure)
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-    return port

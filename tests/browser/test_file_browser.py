@@ -284,6 +284,7 @@ def test_field_164_downloads_past_every_limit_arrive_with_their_bytes(lab: Lab) 
                 "folder/a.txt": b"one",
                 "folder/b/ü.txt": b"two",
             }
+        until(lambda: [text[:5] for text in done.all_text_contents()] == ["saved"] * 2, 20, "one of them goes on")
         page.page.locator(".nsb-files").screenshot(path=lab.directory / "downloads.png")
         assert stdout(page, 2).strip() == "{}"
         assert "rate exceeded" not in lab.log.read_text()
@@ -413,7 +414,8 @@ def test_a_folder_of_many_is_shown_by_pages_filtered_and_sorted(lab: Lab) -> Non
 
 def test_changes_show_while_a_cell_runs_and_the_selection_stays(lab: Lab) -> None:
     busy = (
-        "import time\n(root / 'a new one.txt').write_text('x')\n(root / 'plot.png').unlink()\ntime.sleep(8)\nprint(1)"
+        "import time\n(root / 'a new one.txt').write_text('x')\n(root / 'plot.png').unlink()\n"
+        "while not os.path.exists('go on'): time.sleep(0.05)\nprint(1)"
     )
     name = lab.write("live.ipynb", start(), busy, "browser.close()\nsb.kill()")
     with browse(lab, name) as page:
@@ -428,6 +430,7 @@ def test_changes_show_while_a_cell_runs_and_the_selection_stays(lab: Lab) -> Non
         row(page, "data").dblclick()
         until(lambda: "table.csv" in names(page), 6, "the folder did not open while the cell ran")
         assert page.cells()[1]["outputs"] == []
+        (lab.notebooks / "go on").touch()
         until(lambda: page.cells()[1]["outputs"], 30, "the cell did not end")
         page.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
         page.reload()

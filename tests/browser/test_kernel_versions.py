@@ -22,7 +22,7 @@ def test_an_upload_a_reload_and_a_stop_work_with_older_kernels(lab: Lab, tmp_pat
         "print([(r.bytes, r.sha256) for r in picker.receipts])",
         COUNT.format(lines=10_000, pause=0.02),
         COUNT.format(lines=10_000, pause=0.02),
-        "time.sleep(60)",
+        "time.sleep(600)",
         kernel=kernel_of(lab, version),
     )
     with browse(lab, name) as page:

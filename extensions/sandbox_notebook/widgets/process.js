@@ -153,7 +153,7 @@ function render({ model, el }) {
   const save = button("Download", () => {
     const link = make("a", { href: URL.createObjectURL(new Blob([text() + "\n"], { type: "text/plain" })), download: "output.log" });
     link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }, "Save the lines shown to a file");
 
   const field = make("input", { type: "text", class: "nsb-input", placeholder: "Type a line for the process, Enter sends it", "aria-label": "Standard input" });
