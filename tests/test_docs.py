@@ -27,7 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def test_the_example_of_the_readme_does_what_it_says(tmp_path):
     (example,) = blocks(ROOT / "README.md", "python")
     assert len(example.splitlines()) <= 12
-    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
     first, blank, refusal = done.stdout.splitlines()
     assert (first, blank) == ("6", "")
