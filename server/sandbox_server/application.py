@@ -25,7 +25,7 @@ log = logging.getLogger("sandbox_server")
 class Exchange:
     """What is known so far about one request; the audit line is written from it."""
 
-    __slots__ = ("call", "code", "deferred", "endpoint", "grant", "identity", "leave", "request")
+    __slots__ = ("broken", "call", "code", "deferred", "endpoint", "grant", "identity", "leave", "request")
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -34,6 +34,7 @@ class Exchange:
         self.grant: Grant | None = None
         self.call: Call | None = None
         self.code: str | None = None
+        self.broken = False  # the caller left, or the answer broke off
         self.leave: Callable[..., None] | None = None
         self.deferred: list[Callable[[], None]] = []
 
@@ -42,6 +43,11 @@ class Exchange:
         leave, self.leave = self.leave, None
         if leave is not None:
             leave(refund=refund)
+
+    def whole(self) -> None:
+        """All of the answer is on its way."""
+        self.broken = False
+        self.give_way()
 
 
 class Application:
@@ -87,6 +93,7 @@ class Application:
         except Refusal as refusal:
             response = self._render(exchange, refusal)
         except Aborted:
+            exchange.broken = True
             response = self._render(exchange, Refusal("bad_body", "the caller left before the answer was ready"))
             response.close_connection = True
         except OSError as error:
@@ -175,9 +182,11 @@ class Application:
         response.before_end = exchange.give_way
         if isinstance(body, bytes):
             return len(body)
+        exchange.broken = exchange.request.method != "HEAD"  # until it has been sent
         if isinstance(body, FileSlice):
+            response.before_end = exchange.whole
             return body.length
-        response.body = self._counters.carried(body, exchange.give_way)
+        response.body = self._counters.carried(body, exchange.give_way, exchange.whole)
         return 0
 
     def _end(self, exchange: Exchange, status: int, size: int) -> None:
@@ -192,7 +201,8 @@ class Application:
         if mode == "off" or (mode == "deny" and not denied):
             return
         request, call = exchange.request, exchange.call
-        would = _observed(exchange)
+        noted = _observed(exchange)
+        code = exchange.code or (noted[0].code if noted else None)
         self._audit.write(
             {
                 "ts": round(time.time(), 3),
@@ -204,15 +214,29 @@ class Application:
                 "target": None if exchange.endpoint else cut([request.path])[0],
                 "decision": "deny" if denied else "allow",
                 "status": status,
-                "code": exchange.code or (would[0].code if would else None),
-                "rule": exchange.grant.rule if exchange.grant else None,
+                "code": code,
+                "rule": self._rule(exchange, code),
                 "paths": cut(call.paths) if call else [],
                 "refused": cut([call.refused])[0] if call and call.refused is not None else None,
                 "program": cut([call.program])[0] if call and call.program else None,
                 **(call.audited if call else {}),
-                **({"would": "deny", "observed": [_noted(refusal) for refusal in would]} if would else {}),
+                **({"aborted": True} if exchange.broken else {}),
+                **({"would": "deny", "observed": [self._noted(exchange, each) for each in noted]} if noted else {}),
             }
         )
+
+    def _rule(self, exchange: Exchange, code: str | None) -> str | None:
+        """Which rule the outcome comes from."""
+        endpoint = exchange.endpoint
+        if endpoint is None or exchange.identity is None:
+            return None
+        return self._rules.deciding(endpoint, exchange.identity, code)
+
+    def _noted(self, exchange: Exchange, refusal: Refusal) -> dict[str, Any]:
+        """What was only noted, with what a policy would have to say to allow it."""
+        facts = {"scope": refusal.facts.get("scope"), "rule": self._rule(exchange, refusal.code)}
+        told = {name: fact for name, fact in facts.items() if fact is not None}
+        return {"code": refusal.code, "message": cut([refusal.message])[0], **told}
 
     def _audit_mode(self, exchange: Exchange) -> str:
         if exchange.endpoint is None:
@@ -224,12 +248,6 @@ def _observed(exchange: Exchange) -> list[Refusal]:
     """What would have been refused if the policy were enforced; nothing while it is."""
     before = exchange.grant.would if exchange.grant else None
     return [*([] if before is None else [before]), *(exchange.call.would if exchange.call else ())]
-
-
-def _noted(refusal: Refusal) -> dict[str, Any]:
-    """One of them, with what a policy would have to say to allow it."""
-    facts = {name: fact for name, fact in refusal.facts.items() if name in ("scope", "rule")}
-    return {"code": refusal.code, "message": cut([refusal.message])[0], **facts}
 
 
 def _not_routed(request: Request, methods: Mapping[str, Endpoint]) -> Refusal:

@@ -11,6 +11,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def _nothing() -> None:
+    pass
+
+
 class Counters:
     """Cheap enough for every request: one lock that nobody holds for long, and a few additions."""
 
@@ -44,14 +48,20 @@ class Counters:
             self.received += received
             self.sent += sent
 
-    def carried(self, pieces: Iterable[T], then: Callable[[], None] = lambda: None) -> Iterator[T]:
-        """The pieces of a streamed answer, passed on, and what to do after the last; closing this closes them."""
+    def carried(
+        self, pieces: Iterable[T], then: Callable[[], None] = _nothing, whole: Callable[[], None] = _nothing
+    ) -> Iterator[T]:
+        """The pieces of a streamed answer, passed on; closing this closes them.
+
+        `whole` is called after the last of them, and `then` in any case.
+        """
         total = 0
         try:
             for piece in pieces:
                 if isinstance(piece, bytes):
                     total += len(piece)
                 yield piece
+            whole()
         finally:
             with self._lock:
                 self.sent += total

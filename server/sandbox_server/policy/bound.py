@@ -168,6 +168,15 @@ class BoundPolicy(_Bound):
 
         return contextlib.closing(PathGuards(self.base_dir))
 
+    def deciding(self, endpoint: Endpoint, identity: Identity, code: str | None) -> str | None:
+        """The rule that an audit line names for an outcome."""
+        rule = self.rules[endpoint.id]
+        if code is None:
+            return rule.rule
+        from .deciding import deciding
+
+        return deciding(rule, identity, code)
+
     def rows(self) -> list[dict[str, Any]]:
         """One line per endpoint, sorted by id, for people and for ``check-config --json``."""
         return [self._row(self.catalogue[endpoint_id]) for endpoint_id in sorted(self.catalogue)]

@@ -55,6 +55,7 @@ class EffectiveRule(NamedTuple):
     configured_limits: frozenset[str]
     params: Mapping[str, Any]
     audit: Audit
+    origins: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # key, as in "paths.deny" -> the rules it is from
 
 
 def group_rule(group: str, enabled: bool, layer: Layer, origin: str) -> Rule:
@@ -107,17 +108,24 @@ def effective(endpoint: Endpoint, rules: Sequence[Rule], *, observe: bool = Fals
     params: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     scopes, audit = endpoint.scopes, "deny"
+    origins: dict[str, tuple[str, ...]] = {}
     for rule in matching:
         body = rule.body
-        scopes = tuple(body.get("scopes", scopes))
+        if "scopes" in body:
+            scopes, origins["scopes"] = tuple(body["scopes"]), (rule.origin,)
         audit = body.get("audit", audit)
         limits.update((key, value) for key, value in body.get("limits", {}).items() if has_limit(endpoint, key))
         for key, value in body.get("params", {}).items():
             if key in endpoint.params:
-                params[key] = _merged(params.get(key, ()), value, PARAMS[key].union)
+                name = f"params.{key}"
+                union = PARAMS[key].union
+                params[key] = _merged(params.get(key, ()), value, union)
+                origins[name] = (*(origins.get(name, ()) if union else ()), rule.origin)
         if endpoint.path_bearing:
             for key, value in body.get("paths", {}).items():
-                paths[key] = _merged(paths.get(key, ()), value, key == "deny")
+                name, union = f"paths.{key}", key == "deny"
+                paths[key] = _merged(paths.get(key, ()), value, union)
+                origins[name] = (*(origins.get(name, ()) if union else ()), rule.origin)
     return EffectiveRule(
         enabled=enabled,
         rule=decider,
@@ -128,6 +136,7 @@ def effective(endpoint: Endpoint, rules: Sequence[Rule], *, observe: bool = Fals
         configured_limits=frozenset(limits),
         params=MappingProxyType(params),
         audit="all" if observe else cast(Audit, audit),
+        origins=MappingProxyType(origins),
     )
 
 

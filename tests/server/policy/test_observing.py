@@ -101,6 +101,7 @@ def test_a_denied_path_is_read_and_noted(server: ServerProcess, place: Path, pat
     status, entry = noted(server, "GET", "/files/stat", path=path)
     assert status == 200
     assert (entry["would"], entry["code"], entry["refused"]) == ("deny", code, path)
+    assert entry["rule"] == f"policy:endpoints.files_*.paths.{'deny' if code == 'path_denied' else 'allow'}"
     assert entry["paths"][0].endswith(path)
 
 
@@ -109,6 +110,7 @@ def test_a_command_that_no_rule_allows_runs_where_it_would_run(server: ServerPro
     assert status == 200
     assert (entry["program"], entry["code"]) == ("/usr/bin/cat", "env_var_not_allowed")
     assert [one["code"] for one in entry["observed"]] == ["env_var_not_allowed", "command_not_allowed"]
+    assert {one["rule"] for one in entry["observed"]} == {"policy:endpoints.shell.params.allow_commands"}
     answer = server.request("POST", "/shell", {"command": "cat file ../elsewhere"}, READER)
     assert answer.json()["stdout"] == "inelsewhere"
 
