@@ -11,6 +11,8 @@ from .._call import Call
 from .._calls import DEFAULT_CODE_SECONDS, FRAMES
 from .._code_course import CodeCourse, CodeFrames
 from .._code_models import ContextInfo, Execution, Result
+from .._display.shown import Shown
+from .._display.table import Table
 from .._errors import CommandTimeoutError
 from .._output import KEEP, Course, EventCourse, FramedCourse, Kept
 from .._public import public
@@ -129,7 +131,7 @@ class AsyncCodeStream(AsyncOutputStream):
 
 
 @public
-class AsyncCodeContext(AsyncCodeContextTwins):
+class AsyncCodeContext(AsyncCodeContextTwins, Shown):
     """A Python namespace in the sandbox that lasts from run to run; one run at a time."""
 
     def __init__(self, connection: AsyncConnection, info: ContextInfo) -> None:
@@ -220,6 +222,9 @@ class AsyncCodeContext(AsyncCodeContextTwins):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.delete()
+
+    def _table(self) -> Table:
+        return self._info._table()
 
     def __repr__(self) -> str:
         name = f' "{self.name}"' if self.name else ""

@@ -95,8 +95,8 @@ def _info(value: FileInfo) -> Table:
 def _found(value: SearchResult) -> Table:
     rows, notes = _clipped([_hit(one) for one in value], "hit")
     head = count(len(value), "hit") if value.complete else f"{count(len(value), 'hit')}, and there may be more"
-    if value.skipped:
-        notes.append("left out: " + ", ".join(f"{number} {why}" for why, number in sorted(value.skipped.items())))
+    if left_out := [f"{number} {why}" for why, number in sorted(value.skipped.items()) if number]:
+        notes.append("left out: " + ", ".join(left_out))
     return Table(rows, headline=Cell(head, "strong"), notes=notes)
 
 

@@ -12,6 +12,8 @@ from .._call import Call
 from .._calls import DEFAULT_CODE_SECONDS, FRAMES
 from .._code_course import CodeCourse, CodeFrames
 from .._code_models import ContextInfo, Execution, Result
+from .._display.shown import Shown
+from .._display.table import Table
 from .._errors import CommandTimeoutError
 from .._output import KEEP, Course, EventCourse, FramedCourse, Kept
 from .._public import public
@@ -124,7 +126,7 @@ class CodeStream(OutputStream):
 
 
 @public
-class CodeContext:
+class CodeContext(Shown):
     """A Python namespace in the sandbox that lasts from run to run; one run at a time."""
 
     def __init__(self, connection: Connection, info: ContextInfo) -> None:
@@ -211,6 +213,9 @@ class CodeContext:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.delete()
+
+    def _table(self) -> Table:
+        return self._info._table()
 
     def __repr__(self) -> str:
         name = f' "{self.name}"' if self.name else ""

@@ -14,6 +14,8 @@ from typing import Any
 
 from .. import _pty_calls as calls
 from .. import _wire as wire
+from .._display.shown import Shown
+from .._display.table import Cell, Table
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, SandboxError, ServerAPIError
 from .._pty_models import CONNECT, SIGNALS, TerminalInfo, error_from_close, message
 from .._public import public
@@ -77,7 +79,7 @@ class Terminals:
 
 
 @public
-class Terminal:
+class Terminal(Shown):
     """A connection to a terminal. Iterate it for what the terminal shows, as text with its control sequences.
 
     Leaving the ``with`` block, or closing it, leaves the terminal as it is: `connect` with the same id comes back.
@@ -171,9 +173,14 @@ class Terminal:
         if socket is not None:
             socket.close()
 
+    def _table(self) -> Table:
+        return Table(headline=Cell(f"terminal · {self._state()}", "strong"))
+
     def __repr__(self) -> str:
-        state = f"exited {self.exit_code}" if self._ended else "closed" if self._socket is None else "connected"
-        return f"<{type(self).__name__} {self.id} {state}>"
+        return f"<{type(self).__name__} {self.id} {self._state()}>"
+
+    def _state(self) -> str:
+        return f"exited {self.exit_code}" if self._ended else "closed" if self._socket is None else "connected"
 
     def _open(self, takeover: bool) -> None:
         connection, call = self._connection, calls.connect(self.id, takeover)

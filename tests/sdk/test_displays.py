@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 import sandbox_sdk
 from sandbox_sdk import (
+    AsyncCodeContext,
     AsyncProcess,
     AsyncSandbox,
+    AsyncTerminal,
     CodeResult,
     CommandArgument,
     CommandInfo,
@@ -86,9 +88,10 @@ VALUES: dict[str, tuple[Any, str]] = {
     "nothing listed": (FileList(), "nothing there"),
     "info": (FileInfo("a", "/w/a", "file", 7, "644", NOW), "/w/a\n  type  file\n  size  7 B\n  mode  644"),
     "hits": (
-        SearchResult([SearchHit("a", "a", 3, 1, "x = <1>")], truncated=True, skipped={"binary": 2}),
+        SearchResult([SearchHit("a", "a", 3, 1, "x = <1>")], truncated=True, skipped={"binary": 2, "large": 0}),
         "1 hit, and there may be more\n  a:3  x = <1>\nleft out: 2 binary",
     ),
+    "no hits": (SearchResult(skipped={"binary": 0, "large": 0}), "0 hits"),
     "hit": (SearchHit("a", "a"), "a"),
     "result": (
         CommandResult(0, b"\x1b[1mone\x1b[0m\nold\rnew\n\ttwo\n", b"oops\n"),
@@ -174,6 +177,13 @@ def test_processes_are_shown_by_command_and_state_and_never_by_number() -> None:
     assert "4711" not in str(shown) and "id-1" not in str(shown)
 
 
+def test_contexts_and_terminals_are_shown_by_what_they_are_and_never_by_number() -> None:
+    info = ContextInfo("id-1", "eda", pid=4711)
+    assert AsyncCodeContext(None, info)._repr_mimebundle_() == info._repr_mimebundle_()  # type: ignore[arg-type]
+    shown = AsyncTerminal(None, "id-1")._repr_mimebundle_()  # type: ignore[arg-type]
+    assert shown["text/plain"] == "terminal · closed" and "id-1" not in str(shown)
+
+
 def test_what_is_long_is_cut_and_says_so() -> None:
     entries = FileList(FileEntry(f"f{n}", f"f{n}", "file", 1) for n in range(500))
     text = entries._repr_mimebundle_()["text/plain"]
@@ -213,6 +223,7 @@ def test_every_value_that_calls_answer_can_show_itself() -> None:
     kinds = "Receipt FileInfo FileEntry FileList SearchResult CommandResult Process ProcessInfo ProcessList Decision"
     kinds += " Capabilities EndpointInfo PolicyDeniedError Execution Sandbox AsyncSandbox AsyncProcess Unpacked"
     kinds += " CodeResult GitStatus GitDiff SystemInfo SystemMetrics CommandInfo TerminalInfo ContextInfo EditResult"
+    kinds += " CodeContext AsyncCodeContext Terminal AsyncTerminal"
     for kind in kinds.split():
         assert hasattr(getattr(sandbox_sdk, kind), "_repr_mimebundle_"), kind
     assert Sandbox._repr_mimebundle_ is not AsyncSandbox._repr_mimebundle_
