@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from sandbox_server import CommandArg, CommandCall, CommandRegistry, Refusal, co
 from sandbox_server.custom import commands as registered
 from sandbox_server.handlers import commands as handler
 from tests.server.core.harness import JSON, Answer, House
+from tests.support.server import running_server
 from tests.support.waiting import eventually
 
 Make = Callable[..., House]
@@ -233,6 +235,24 @@ def test_field_095_a_command_that_takes_too_long_is_left_and_told_so(house: Make
     assert (answer.status, answer.code) == (408, "timeout")
     answered.set()
     assert seen.wait(30)
+
+
+@pytest.mark.field(95)
+@pytest.mark.parametrize("limits", [{}, {"timeout_seconds": 600}], ids=["no limit", "a limit"])
+def test_field_095_a_command_learns_that_its_caller_has_left(tmp_path: Path, limits: dict[str, int]) -> None:
+    """Told by two files in the base directory: one when it begins, one when it ends for nobody."""
+    module = tmp_path / "commands_of_mine.py"
+    module.write_text(
+        "import pathlib, time\nfrom sandbox_server import command\n"
+        "@command()\ndef slow(call):\n    pathlib.Path('begun').touch()\n"
+        "    while not call.cancelled:\n        time.sleep(0.01)\n    pathlib.Path('left').touch()\n"
+    )
+    policy = {"endpoints": {"run_command": {"limits": limits}}} if limits else None
+    with running_server(tmp_path, policy=policy, arguments=("--commands", str(module))) as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as caller:
+            caller.sendall(b"POST /commands/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+            eventually((tmp_path / "base" / "begun").exists)
+        eventually((tmp_path / "base" / "left").exists)
 
 
 def test_a_quick_command_does_not_notice_the_limit(house: Make, registry: CommandRegistry) -> None:
