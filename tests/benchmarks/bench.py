@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from contestants import ALL, ROOT, WORK, Contestant, Ours
+from contestants import ALL, ROOT, WORK, Contestant, Ours, OursByCopying
 from loadgen import Conn, Slice, cpu, peak_mb, reset_peak, rss_mb, threads, wrk
 
 GIB = 1 << 30
@@ -82,6 +82,20 @@ def upload(c, rnd):
         if os.path.exists(dest):
             os.unlink(dest)
     return {**m.out(), "gibps": size / GIB / m.s, "cpu_s_per_gib": m.cpu / (size / GIB)}
+
+
+def upload_copying(c, rnd):
+    """Uploads beside those of nginx, by a server of ours that copies every byte."""
+    if c.name == "nginx":
+        return upload(c, rnd)
+    if c.name != "ours":
+        return None
+    copying = OursByCopying(c.port + 10)
+    copying.start()
+    try:
+        return upload(copying, rnd)
+    finally:
+        copying.stop()
 
 
 def download(c, rnd):
@@ -306,6 +320,7 @@ def import_time(c, rnd):
 
 WORKLOADS = {
     "upload": upload,
+    "upload_copying": upload_copying,
     "download": download,
     "small_up_seq": small_up_seq,
     "small_down_seq": small_down_seq,

@@ -364,6 +364,17 @@ class Ours(AgentSandboxServer):
         return super().idle(kind)
 
 
+class OursByCopying(Ours):
+    """The same where the kernel cannot move an upload by itself, as with an encrypted connection."""
+
+    name = "ours-copying"
+    without_splice = "import os; del os.splice; from sandbox_server.cli import main; raise SystemExit(main())"
+
+    def argv(self):
+        python, _, _, *arguments = super().argv()
+        return [python, "-c", self.without_splice, *arguments]
+
+
 # ------------------------------------------------------------------ limits
 
 

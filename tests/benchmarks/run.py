@@ -24,7 +24,8 @@ PEERS = {
 }
 OURS = HERE.parent.parent / "server"
 WORKLOADS = (
-    "upload,download,small_up_seq,small_up_c16,small_down_seq,small_down_c16,health_c1,health_c16,health_c64,health_c256,"
+    "upload,upload_copying,download,small_up_seq,small_up_c16,small_down_seq,small_down_c16,"
+    "health_c1,health_c16,health_c64,health_c256,"
     "stat_c1,stat_c16,stat_c64,stat_c256,list100k,list100k_unsorted,search100k,run_true,stream_ttfb,out200m,"
     "out100klines,archive10k,archive10k_stored,archive10k_tar,idle500,idle500_run,idle500_follow,coldstart"
 )

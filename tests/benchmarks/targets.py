@@ -33,6 +33,7 @@ TARGETS = (
     Target("upload", "gibps", "ass", "min", 12),
     Target("upload", "cpu", "ass", "max", 0.08),
     Target("upload", "grow_mb", "", "max", 4),
+    Target("upload_copying", "cpu", "nginx", "max", 0.9),
     Target("download", "cpu", "nginx", "max", 1.1),
     Target("download", "gibps", "nginx", "min", 0.8),
     Target("download", "gibps", "asgi", "min", 2.5),
@@ -102,7 +103,7 @@ class Limit:
 
 LIMITS = {
     "upload": Limit("gibps", "ref:cp", "`cp`", "GiB/s"),
-    "download": Limit("gibps", "nginx", "nginx", "GiB/s"),
+    **{name: Limit("gibps", "nginx", "nginx", "GiB/s") for name in ("upload_copying", "download")},
     **{name: Limit("rps", "nginx", "nginx", "a second") for name in ("small_up_seq", "small_up_c16")},
     **{name: Limit("rps", "nginx", "nginx", "a second") for name in ("small_down_seq", "small_down_c16")},
     **{f"health_c{n}": Limit("rps", "nginx", "nginx", "a second") for n in (1, 16, 64, 256)},
