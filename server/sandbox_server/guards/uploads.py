@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Condition, Lock
 
 from ..messages import Headers, Refusal, quoted
 from .replace import Replacement
@@ -46,7 +46,7 @@ class Upload:
         self.offset = 0  # how many bytes have arrived, as of the last request that has ended
         self.receipt = b""
         self.expires = 0.0
-        self.busy = Lock()
+        self.busy = False  # somebody sends to it, or ends it
 
     @property
     def complete(self) -> bool:
@@ -78,6 +78,7 @@ class Uploads:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = Lock()
+        self._freed = Condition(self._lock)  # one of them is busy no more
         self._uploads: dict[str, Upload] = {}  # oldest first
 
     def add(self, upload: Upload) -> None:
@@ -108,20 +109,26 @@ class Uploads:
     @contextmanager
     def holding(self, upload: Upload, patience: float = 0.0) -> Iterator[None]:
         """Be the only one who works on it."""
-        if not upload.busy.acquire(timeout=patience):
-            refusal = Refusal("conflict", "another request is sending to this upload; wait for its end", retry_after=1)
-            refusal.headers.append(("Retry-After", "1"))
-            raise refusal
+        with self._freed:
+            if not self._freed.wait_for(lambda: not upload.busy, patience):
+                refusal = Refusal(
+                    "conflict", "another request is sending to this upload; wait for its end", retry_after=1
+                )
+                refusal.headers.append(("Retry-After", "1"))
+                raise refusal
+            upload.busy = True
         try:
             yield
         finally:
-            self._renew(upload)
-            upload.busy.release()
+            with self._freed:
+                self._renew(upload)
+                upload.busy = False
+                self._freed.notify_all()
 
     def settle(self, upload: Upload) -> None:
         """Give a sender whose connection broke a moment to be noticed, so that the offset stands still."""
-        if upload.busy.acquire(timeout=_PATIENCE):
-            upload.busy.release()
+        with self._freed:
+            self._freed.wait_for(lambda: not upload.busy, _PATIENCE)
 
     def cancel(self, upload: Upload) -> None:
         with self.holding(upload, _PATIENCE):
@@ -149,11 +156,9 @@ class Uploads:
     def _forget_old(self) -> None:
         now = self._clock()
         for upload in list(self._uploads.values()):
-            if upload.busy.acquire(blocking=False):  # else it arrives at this very moment
-                if upload.expires <= now or upload.lost:
-                    upload.drop()
-                    del self._uploads[upload.id]
-                upload.busy.release()
+            if not upload.busy and (upload.expires <= now or upload.lost):
+                upload.drop()
+                del self._uploads[upload.id]
 
 
 def unknown_upload(upload_id: str) -> Refusal:

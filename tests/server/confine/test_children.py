@@ -65,8 +65,8 @@ def test_every_way_out_of_a_confined_shell_is_shut(house: House) -> None:
 
 def test_every_way_out_of_a_confined_stream_is_shut(house: House) -> None:
     answer = house.server.request("POST", "/shell/stream", {"command": attempts(house)})
-    lines = [json.loads(line[6:]) for line in answer.body.decode().splitlines() if line.startswith("data: ")]
-    told = json.loads("".join(line["data"] for line in lines if "data" in line))
+    blocks = [block for block in answer.body.decode().split("\n\n") if block.startswith("event: stdout\n")]
+    told = json.loads("".join(json.loads(block.partition("data: ")[2])["data"] for block in blocks))
     assert len(told) > 30 and "done" not in told.values()
     assert untouched(house)
 

@@ -58,23 +58,26 @@ def test_what_nobody_asks_for_is_forgotten_unless_it_is_being_worked_on() -> Non
 def test_who_only_looks_at_an_upload_keeps_nobody_from_sending_to_it(look: Callable[[Uploads, Upload], object]) -> None:
     uploads, one, over = Uploads(), upload(), threading.Event()
     uploads.add(one)
+    looks: list[None] = []
 
     class Looked(Upload):
         @property
         def lost(self) -> bool:
+            looks.append(None)
             time.sleep(0.001)  # a look at the file; others have their turn meanwhile
             return False
 
     one.__class__ = Looked
 
     def go_on_looking() -> None:
-        while not over.wait(0.001):
+        while not over.is_set():
             look(uploads, one)
+            uploads.find(one.id, "me")
 
     looking = threading.Thread(target=go_on_looking)
     looking.start()
     try:
-        for _ in range(100):
+        while len(looks) < 50:
             with uploads.holding(one):
                 pass
     finally:
