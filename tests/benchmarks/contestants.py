@@ -365,7 +365,7 @@ class Ours(AgentSandboxServer):
 
 
 class OursByCopying(Ours):
-    """The same where the kernel cannot move an upload by itself, as with an encrypted connection."""
+    """The same where the kernel does not move an upload by itself, as outside Linux."""
 
     name = "ours-copying"
     without_splice = "import os; del os.splice; from sandbox_server.cli import main; raise SystemExit(main())"

@@ -145,7 +145,7 @@ def test_a_full_disk_is_the_callers_affair_and_the_rest_can_still_be_dropped(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, client = pair
-    data = content(MIB)
+    data = content(2 * MIB)
     full = os.open("/dev/full", os.O_WRONLY)
     try:
         with sending(client, data):
