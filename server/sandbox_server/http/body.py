@@ -70,7 +70,8 @@ class WireBody:
         if self.left:
             buffer = memoryview(bytearray(min(self.left, MIB)))
             while self.left:
-                _write_all(descriptor, buffer[: self._take(self._sock.recv_into, buffer[: self.left], 0, socket.MSG_WAITALL)])
+                count = self._take(self._sock.recv_into, buffer[: self.left], 0, socket.MSG_WAITALL)
+                _write_all(descriptor, buffer[:count])
         return self.length
 
     def drain(self) -> bool:
