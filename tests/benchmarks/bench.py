@@ -93,6 +93,7 @@ def upload_copying(c, rnd):
     copying = OursByCopying(c.port + 10)
     copying.start()
     try:
+        upload(copying, -1)  # with the first one a server loads what it takes
         return upload(copying, rnd)
     finally:
         copying.stop()
