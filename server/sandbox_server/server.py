@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import math
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 
@@ -26,6 +28,10 @@ log = logging.getLogger("sandbox_server")
 #: killing that is less than the ten seconds after which container engines lose patience.
 STOP_GRACE = 5.0
 ANSWER_GRACE = 4.0
+
+#: Seconds that the ended descendants of commands may stay zombies. To be woken at the end of each command costs whoever
+#: waits for its answer a tenth of the time, so after one it is only looked again so much later.
+_REAP_EVERY = 1.0
 
 
 class SandboxServer:
@@ -50,6 +56,7 @@ class SandboxServer:
         self._reactor: Reactor | None = None
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._reap_at = math.inf
         self._sleeper, self._rouser = socket.socketpair()
         self._rouser.setblocking(False)
         self.failed = False  # it ended, but nobody had asked for that
@@ -93,7 +100,7 @@ class SandboxServer:
         handlers: dict[signal.Signals, Callable[..., None]] = {
             signal.SIGTERM: lambda *_: self.stop(),
             signal.SIGINT: lambda *_: self.stop(),
-            signal.SIGCHLD: lambda *_: processes.reap(),
+            signal.SIGCHLD: lambda *_: self._child_ended(),
         }
         for number in (signal.SIGHUP, signal.SIGQUIT):
             if signal.getsignal(number) is signal.SIG_IGN:  # as nohup has it, and a shell's ``&``
@@ -123,7 +130,8 @@ class SandboxServer:
         reacting = threading.Thread(target=self._react, args=(reactor,), name="reactor")
         reacting.start()
         while not self._stopping:
-            self._sleeper.recv(4096)
+            self._sleep()
+        self._reap()  # from now on at every end: it is waited for them
         reactor.stop(STOP_GRACE + ANSWER_GRACE)
         machinery.terminals.retire()
         machinery.watches.retire()
@@ -132,6 +140,31 @@ class SandboxServer:
         machinery.processes.close()
         reacting.join()
         machinery.close()  # while signals are still heeded; the doorbell that they ring goes after them
+
+    def _sleep(self) -> None:
+        """Until a signal, `stop`, or the time to reap."""
+        left = self._reap_at - time.monotonic()
+        if left > 0:
+            self._sleeper.settimeout(None if left == math.inf else left)
+            with contextlib.suppress(TimeoutError):
+                self._sleeper.recv(4096)
+        else:
+            self._reap()
+
+    def _child_ended(self) -> None:
+        """On SIGCHLD: hear of no further end until `_reap`."""
+        if self._stopping:
+            self._machinery.processes.reap()
+        else:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._reap_at = time.monotonic() + _REAP_EVERY
+
+    def _reap(self) -> None:
+        """Hear of the next end again, and then look for those that nobody told of."""
+        if self._reap_at < math.inf:
+            self._reap_at = math.inf
+            signal.signal(signal.SIGCHLD, lambda *_: self._child_ended())
+            self._machinery.processes.reap()
 
     def stop(self) -> None:
         """Ask `run` to end; asked again, it waits for nobody. Safe in a signal handler and from any thread."""

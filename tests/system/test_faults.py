@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from sandbox_server.process import kernel
 from tests.support.memory import MIB, peak, reset_peak
 from tests.support.processes import processes_with
 from tests.support.server import ServerProcess, running_server, start_server
@@ -57,6 +58,28 @@ def test_field_095_a_vanished_client_takes_its_command_along(tmp_path, path):
             eventually(lambda: processes_with(f"sleep\0{mark}"))
         eventually(lambda: not processes_with(f"sleep\0{mark}"))
         assert server.request("GET", "/health").status == 200
+
+
+def test_orphans_are_reaped_however_many_end_at_once_and_also_when_nothing_else_happens(tmp_path):
+    """The server hears of one end a second at most, and looks for the others then."""
+
+    def children() -> list[int]:
+        return [line.pid for line in kernel.processes() if line.parent == server.pid]
+
+    with running_server(tmp_path) as server:
+        for go in ("first", "second"):  # it listens again afterwards
+            left = f"(setsid sh -c 'until [ -e {go} ]; do sleep 0.1; done' &)"
+            ends = [f"(setsid sleep 0.{tenth} &)" for tenth in range(10)]  # some while it does not listen
+            (tmp_path / "base" / "leave.sh").write_text("\n".join(["exec >/dev/null 2>&1", left, *ends]))
+            assert server.request("POST", "/shell", {"command": "sh leave.sh"}).json()["exit_code"] == 0
+            eventually(children)
+            (tmp_path / "base" / go).touch()
+            eventually(lambda: not children())
+        started = server.request("POST", "/process/start", {"command": "sleep 600"}).json()
+        assert server.request("POST", "/shell", {"command": "true"}).json()["exit_code"] == 0
+        assert server.stop() == 0  # at once after an end that it has not looked at yet
+        with pytest.raises(ProcessLookupError):
+            os.kill(started["pid"], 0)
 
 
 @pytest.mark.field(58)

@@ -73,7 +73,10 @@ class PathGuard:
 
     def default(self, op: Op) -> Location:
         """The first root: where relative paths begin."""
-        return self.locate(".", op)
+        if not self._roots:
+            raise _outside(".")
+        root = self._roots[0]
+        return self._locate(root, "", root.resolved, op, True, False)
 
     def child(self, root: Root, relative: str, name: str, op: Op, follow: bool) -> Location:
         """One entry of a directory that was located before."""

@@ -153,6 +153,7 @@ class Children:
         self._confine = confine
         self._open_files = open_files  # the soft limit of children, where it is not the server's
         self.mark = os.urandom(8).hex()
+        self._above = os.environ.get(kernel.MARKER, "")  # where this server is itself a command of another
         self._lock = threading.Lock()
         self._guard = _Guard(self._lock.acquire, self._leave)
         self._stamping = threading.Lock()
@@ -165,14 +166,14 @@ class Children:
 
     def start(self, launch: Launch, id: str) -> Child:
         """A running child that is registered; `Refusal` when it cannot be started."""
-        marks = [mark for mark in (os.environ.get(kernel.MARKER), f"{self.mark}.{id}") if mark]
+        marker = f"{self._above} {self.mark}.{id}".lstrip()
         child = None
         with self.guarded():
             self._starting += 1
         try:
             stamp = 1 << 61 | int.from_bytes(os.urandom(7), "big")  # unlike that of any other command
             with self._stamping, kernel.stamping(stamp):
-                pid, pipes = self._spawn(launch, {kernel.MARKER: " ".join(marks)})
+                pid, pipes = self._spawn(launch, {kernel.MARKER: marker})
             if self._open_files is not None:
                 kernel.limit_open_files(pid, self._open_files)
             child = Child(self, pid, pipes, id, stamp)
@@ -214,7 +215,7 @@ class Children:
         return kernel.with_descendants(adopted | {p for p in table if census.marked(p, mark)}, table)
 
     def adopt_orphans(self) -> bool:
-        """From now on orphans come to this process, and `reap` must be called on SIGCHLD."""
+        """From now on orphans come to this process, and `reap` must be called after every SIGCHLD."""
         self._adopting = kernel.adopt_orphans()
         return self._adopting
 

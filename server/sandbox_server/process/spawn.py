@@ -6,11 +6,13 @@ import errno
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
 from ..access import Scope
 from ..messages import Refusal, quoted
+from .posix_spawn import NOTHING, available, posix_spawn
 
 _FEW = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 #: Where a descriptor can be entered as a directory; without it the path is used, which may have been swapped meanwhile.
@@ -51,20 +53,20 @@ def spawn(launch: Launch, extra: Mapping[str, str]) -> tuple[int, Pipes]:
     theirs: list[int] = []
     ours: list[int] = []
     try:
-        stdin, feeding = subprocess.DEVNULL, -1
+        stdin, feeding = NOTHING, -1
         if launch.feed is not None:
             stdin = spooled(launch.feed)
             theirs.append(stdin)
         elif launch.stdin:
             stdin, feeding = _pipe(theirs, ours)
-        stdout = stderr = subprocess.DEVNULL
+        stdout = stderr = NOTHING
         out = err = -1
         if launch.terminal >= 0:
             stdin = stdout = stderr = launch.terminal
         elif launch.capture:
             stdout, out = _pipe(theirs, ours, incoming=True)
             stderr, err = _pipe(theirs, ours, incoming=True)
-        pid = _popen(launch, extra, stdin, stdout, stderr)
+        pid = _start(launch, extra, (stdin, stdout, stderr))
     except OSError as error:
         _close(ours)
         raise _refusal(error, launch) from None
@@ -76,10 +78,16 @@ def spawn(launch: Launch, extra: Mapping[str, str]) -> tuple[int, Pipes]:
     return pid, Pipes(feeding, out, err)
 
 
-def _popen(launch: Launch, extra: Mapping[str, str], stdin: int, stdout: int, stderr: int) -> int:
+def _start(launch: Launch, extra: Mapping[str, str], files: tuple[int, int, int]) -> int:
     program, argv = launch.program, launch.argv
     if launch.terminal >= 0:
         program, argv = _SH, ("sh", "-c", _TAKE_TERMINAL, os.ttyname(launch.terminal), program, *argv[1:])
+    env = {**launch.env, "PWD": launch.cwd_path, **extra}
+    low = {0, 1, 2}  # a server without standard streams of its own may have these numbers for anything
+    if available() and not launch.inherit and not low.intersection((*files, launch.cwd)):
+        with suppress(OSError):  # the other one tells what was wrong: the directory, the program, or too little of all
+            return posix_spawn(program, argv, [f"{name}={value}" for name, value in env.items()], files, launch.cwd)
+    stdin, stdout, stderr = (subprocess.DEVNULL if file == NOTHING else file for file in files)
     process = subprocess.Popen(
         list(argv),
         executable=program,
@@ -87,8 +95,8 @@ def _popen(launch: Launch, extra: Mapping[str, str], stdin: int, stdout: int, st
         stdout=stdout,
         stderr=stderr,
         pass_fds=launch.inherit,
-        cwd=f"{_DESCRIPTORS}/{launch.cwd}" if _enterable(_DESCRIPTORS) else launch.cwd_path,
-        env={**launch.env, "PWD": launch.cwd_path, **extra},
+        cwd=f"{_DESCRIPTORS}/{launch.cwd}" if launch.cwd not in low and _enterable(_DESCRIPTORS) else launch.cwd_path,
+        env=env,
         start_new_session=True,  # not preexec_fn, which forgoes vfork and costs four times as much
     )
     # Whoever called waits for the process itself; to `subprocess` it shall look finished.

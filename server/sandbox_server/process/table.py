@@ -45,7 +45,7 @@ class ProcessTable:
         self._closing = False
 
     def adopt_orphans(self) -> bool:
-        """Let children of finished children come to this process; then `reap` must be called on every SIGCHLD."""
+        """Let children of finished children come to this process; then `reap` must be called after every SIGCHLD."""
         return self._children.adopt_orphans()
 
     def reap(self) -> None:
