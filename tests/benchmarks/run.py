@@ -69,6 +69,18 @@ def awake() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def beside(count: int) -> Iterator[None]:
+    """So many processes that compute all the time, as on a machine that does other work too."""
+    others = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-w", "--workloads", default=WORKLOADS)
@@ -76,6 +88,7 @@ def main() -> int:
     parser.add_argument("-r", "--rounds", default="10")
     parser.add_argument("--work", default="/var/tmp/nsb-bench", help="data, peers and results (about 4 GiB)")
     parser.add_argument("--awake", action="store_true", help="keep every processor from halting; see README.md")
+    parser.add_argument("--beside", type=int, default=0, metavar="N", help="measure beside N processes that compute")
     parser.add_argument("--md", action="store_true", help="print Markdown tables too")
     options = parser.parse_args()
     work = Path(options.work)
@@ -100,7 +113,7 @@ def main() -> int:
         "-o",
         result,
     ]
-    with awake() if options.awake else nullcontext():
+    with awake() if options.awake else nullcontext(), beside(options.beside):
         subprocess.run(bench, check=True)
     if options.md:
         subprocess.run([sys.executable, HERE / "report.py", result, "--md"], check=True)
