@@ -34,10 +34,10 @@ if TYPE_CHECKING:
         AsyncTerminals,
         AsyncUpload,
     )
-    from ._browser_calls import BrowserContent, BrowserPage, ConsoleLog
+    from ._browser_calls import BrowserContent, BrowserPage, ConsoleList, ConsoleLog
     from ._capabilities import EndpointInfo, PathsInfo
     from ._changes import FileChange
-    from ._code_models import ContextInfo, ErrorInfo, Execution, Result
+    from ._code_models import ContextInfo, ContextList, ErrorInfo, Execution, Result
     from ._errors import (
         AuthenticationError,
         ClientClosedError,
@@ -72,16 +72,19 @@ if TYPE_CHECKING:
         ProcessInfo,
         Receipt,
     )
-    from ._pty_models import TerminalInfo
+    from ._pty_models import TerminalInfo, TerminalList
     from ._reports import (
         CodeResult,
         CommandArgument,
         CommandInfo,
+        CommandList,
         GitDiff,
         GitFile,
         GitStatus,
         ListeningPort,
         Package,
+        PackageList,
+        PortList,
         SystemInfo,
         SystemMetrics,
     )
@@ -177,12 +180,15 @@ __all__ = [
     "CommandArgument",
     "CommandFailedError",
     "CommandInfo",
+    "CommandList",
     "CommandResult",
     "CommandTimeoutError",
     "Commands",
     "ConflictError",
+    "ConsoleList",
     "ConsoleLog",
     "ContextInfo",
+    "ContextList",
     "Decision",
     "EditResult",
     "EndpointInfo",
@@ -217,10 +223,12 @@ __all__ = [
     "OutputPart",
     "OutputStream",
     "Package",
+    "PackageList",
     "PathsInfo",
     "PayloadTooLargeError",
     "PolicyDeniedError",
     "PolicyMatrixData",
+    "PortList",
     "Process",
     "ProcessInfo",
     "ProcessList",
@@ -245,6 +253,7 @@ __all__ = [
     "SystemMetrics",
     "Terminal",
     "TerminalInfo",
+    "TerminalList",
     "Terminals",
     "TransferError",
     "Unpacked",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from . import _wire as wire
 from ._call import Call, call, each, nothing
+from ._display.shown import Listing, Shown
 from ._public import public
 from ._wire import Json
 
@@ -20,7 +21,7 @@ _START = 60.0  # the first action starts the browser
 
 @public
 @dataclass(frozen=True)
-class BrowserPage:
+class BrowserPage(Shown):
     """Where a navigation led. `status` is 0 where no server answered, as for ``about:blank``."""
 
     url: str
@@ -34,10 +35,10 @@ class BrowserPage:
 
 @public
 @dataclass(frozen=True)
-class BrowserContent:
+class BrowserContent(Shown):
     """The page as HTML or text."""
 
-    content: str
+    content: str = field(repr=False)
     url: str
     title: str
 
@@ -48,7 +49,7 @@ class BrowserContent:
 
 @public
 @dataclass(frozen=True)
-class ConsoleLog:
+class ConsoleLog(Shown):
     """One message on the page's console."""
 
     type: str
@@ -58,6 +59,11 @@ class ConsoleLog:
     @classmethod
     def from_wire(cls, data: Json) -> ConsoleLog:
         return cls(wire.text(data, "type"), wire.text(data, "text"), wire.moment(data, "timestamp"))
+
+
+@public
+class ConsoleList(Listing[ConsoleLog]):
+    """The messages on a page's console: a list with `to_pandas`."""
 
 
 def navigate(url: str, wait_until: PageMoment, timeout: float | None) -> Call[BrowserPage]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import _wire as wire
 from ._call import Call, call, nothing
+from ._display.shown import Shown
 from ._public import public
 from ._wire import Json
 
@@ -14,7 +15,7 @@ EVENTS = "text/event-stream"
 
 @public
 @dataclass(frozen=True)
-class FileChange:
+class FileChange(Shown):
     """One change below a watched directory.
 
     ``type`` is ``created``, ``modified``, ``deleted``, ``renamed`` (from ``old_path``), or ``overflow``: something
@@ -25,7 +26,7 @@ class FileChange:
     path: str
     is_dir: bool = False
     old_path: str | None = None
-    cursor: str = ""
+    cursor: str = field(default="", repr=False)
 
     @classmethod
     def from_wire(cls, data: Json, type: str = "") -> FileChange:

@@ -6,10 +6,10 @@ import base64
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from . import _wire as wire
-from ._display.shown import Shown
+from ._display.shown import Listing, Shown
 from ._errors import CodeFailedError
 from ._public import public
 from ._wire import Json
@@ -170,6 +170,22 @@ class ContextInfo(Shown):
             last_used_at=wire.moment(data, "last_used_at"),
             execution_count=wire.whole(data, "execution_count"),
         )
+
+
+class _Context(Protocol):
+    @property
+    def info(self) -> ContextInfo: ...
+
+
+C = TypeVar("C", bound=_Context)
+
+
+@public
+class ContextList(Listing[C]):
+    """Open code contexts: a list with `to_pandas`, which has what was last heard about each."""
+
+    def to_pandas(self) -> Any:
+        return Listing(one.info for one in self).to_pandas()
 
 
 def _chosen(

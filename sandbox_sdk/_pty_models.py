@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from . import _wire as wire
-from ._display.shown import Shown
+from ._display.shown import Listing, Shown
 from ._errors import ConflictError, SandboxError, StreamInterruptedError
 from ._public import public
 from ._refusals import error_from_response
@@ -50,6 +50,11 @@ class TerminalInfo(Shown):
             signal=wire.whole_or_none(data, "signal"),
             reason=wire.text(data, "reason"),
         )
+
+
+@public
+class TerminalList(Listing[TerminalInfo]):
+    """Terminals: a list with `to_pandas`."""
 
 
 def message(received: str | bytes) -> Json:

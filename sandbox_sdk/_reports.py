@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from . import _wire as wire
-from ._display.shown import Shown
+from ._display.shown import Listing, Shown
 from ._public import public
 from ._wire import Json
 
@@ -86,7 +86,7 @@ class SystemMetrics(Shown):
 
 @public
 @dataclass(frozen=True)
-class ListeningPort:
+class ListeningPort(Shown):
     """A socket that something in the sandbox listens on; ``pid`` is None where it cannot be told."""
 
     port: int
@@ -105,8 +105,13 @@ class ListeningPort:
 
 
 @public
+class PortList(Listing[ListeningPort]):
+    """What is listened on: a list with `to_pandas`."""
+
+
+@public
 @dataclass(frozen=True)
-class Package:
+class Package(Shown):
     """One installed Python package."""
 
     name: str
@@ -118,8 +123,13 @@ class Package:
 
 
 @public
+class PackageList(Listing[Package]):
+    """Installed packages: a list with `to_pandas`."""
+
+
+@public
 @dataclass(frozen=True)
-class CommandArgument:
+class CommandArgument(Shown):
     """One argument of an operator's command."""
 
     name: str
@@ -155,6 +165,11 @@ class CommandInfo(Shown):
 
 
 @public
+class CommandList(Listing[CommandInfo]):
+    """An operator's commands: a list with `to_pandas`."""
+
+
+@public
 @dataclass(frozen=True)
 class CodeResult(Shown):
     """A piece of code that has run."""
@@ -184,7 +199,7 @@ class CodeResult(Shown):
 
 @public
 @dataclass(frozen=True)
-class GitFile:
+class GitFile(Shown):
     """One changed file; ``status`` says how: ``modified``, ``added``, ``deleted``, ``untracked`` …
 
     A renamed one goes by its new path, with the old one in `old_path`.

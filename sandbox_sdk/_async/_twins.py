@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from .._archive_calls import Unpacked
     from .._browser_calls import BrowserContent
     from .._browser_calls import BrowserPage
-    from .._browser_calls import ConsoleLog
+    from .._browser_calls import ConsoleList
     from .._browser_calls import PageMoment
     from .._code_models import ContextInfo
+    from .._code_models import ContextList
     from .._code_models import Execution
     from .._code_models import Result
     from .._listings import FileList
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from .._models import ProcessInfo
     from .._models import Receipt
     from .._pty_models import TerminalInfo
+    from .._pty_models import TerminalList
     from .._reports import CodeResult
-    from .._reports import CommandInfo
+    from .._reports import CommandList
     from .._reports import GitDiff
     from .._reports import GitStatus
-    from .._reports import ListeningPort
-    from .._reports import Package
+    from .._reports import PackageList
+    from .._reports import PortList
     from .._reports import SystemInfo
     from .._reports import SystemMetrics
     from .._search import SearchResult
@@ -68,7 +70,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
     from typing import Literal
-    import builtins
     import os
 
 
@@ -168,7 +169,7 @@ class AsyncBrowserTwins:
             landscape=landscape,
         )
 
-    def console_sync(self) -> list[ConsoleLog]:
+    def console_sync(self) -> ConsoleList:
         """What the page has logged since this was last asked."""
         return self._twin.console()
 
@@ -366,7 +367,7 @@ class AsyncCodeTwins:
             name=name,
         )
 
-    def contexts_sync(self) -> builtins.list[CodeContext]:
+    def contexts_sync(self) -> ContextList[CodeContext]:
         """The open contexts of this identity, oldest first."""
         return self._twin.contexts()
 
@@ -1074,14 +1075,14 @@ class AsyncSystemTwins:
             variables,
         )
 
-    def ports_sync(self) -> list[ListeningPort]:
+    def ports_sync(self) -> PortList:
         """Ports that something inside listens on."""
         return self._twin.ports()
 
     def packages_sync(
         self,
         manager: str = "pip",
-    ) -> list[Package]:
+    ) -> PackageList:
         """Installed packages."""
         return self._twin.packages(
             manager,
@@ -1095,7 +1096,7 @@ class AsyncCommandsTwins:
     def _twin(self) -> Commands:
         raise NotImplementedError
 
-    def list_sync(self) -> builtins.list[CommandInfo]:
+    def list_sync(self) -> CommandList:
         """The commands this identity may run."""
         return self._twin.list()
 
@@ -1183,7 +1184,7 @@ class AsyncTerminalsTwins:
             takeover=takeover,
         )
 
-    def list_sync(self) -> builtins.list[TerminalInfo]:
+    def list_sync(self) -> TerminalList:
         """The open terminals of this identity."""
         return self._twin.list()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .. import _browser_calls as calls
-from .._browser_calls import BrowserContent, BrowserPage, ConsoleLog, PageMoment
+from .._browser_calls import BrowserContent, BrowserPage, ConsoleList, PageMoment
 from .._public import public
 from .._sync.browser import Browser  # async only
 from ._twins import AsyncBrowserTwins  # async only
@@ -60,6 +60,7 @@ class AsyncBrowser(AsyncBrowserTwins):
         """The page as it would be printed."""
         return await self._connection.send(calls.pdf(format, landscape))
 
-    async def console(self) -> list[ConsoleLog]:
+    async def console(self) -> ConsoleList:
         """What the page has logged since this was last asked."""
-        return await self._connection.send(calls.console())
+        logs = await self._connection.send(calls.console())
+        return ConsoleList(logs)

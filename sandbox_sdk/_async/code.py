@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
@@ -10,7 +9,7 @@ from .. import _code_calls as calls
 from .._call import Call
 from .._calls import DEFAULT_CODE_SECONDS, FRAMES
 from .._code_course import CodeCourse, CodeFrames
-from .._code_models import ContextInfo, Execution, Result
+from .._code_models import ContextInfo, ContextList, Execution, Result
 from .._display.shown import Shown
 from .._display.table import Table
 from .._errors import CommandTimeoutError
@@ -70,9 +69,10 @@ class AsyncCode(AsyncCodeTwins):
         call = calls.create_context(cwd=cwd, env=env, name=name)
         return AsyncCodeContext(self._connection, await self._connection.send(call))
 
-    async def contexts(self) -> builtins.list[AsyncCodeContext]:
+    async def contexts(self) -> ContextList[AsyncCodeContext]:
         """The open contexts of this identity, oldest first."""
-        return [AsyncCodeContext(self._connection, info) for info in await self._connection.send(calls.contexts())]
+        infos = await self._connection.send(calls.contexts())
+        return ContextList(AsyncCodeContext(self._connection, info) for info in infos)
 
     async def _streamed(
         self,

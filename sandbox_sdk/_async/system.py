@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _calls as calls
 from .._call import call, each, nothing
 from .._public import public
-from .._reports import CommandInfo, GitDiff, GitStatus, ListeningPort, Package, SystemInfo, SystemMetrics
+from .._reports import (
+    CommandInfo,
+    CommandList,
+    GitDiff,
+    GitStatus,
+    ListeningPort,
+    Package,
+    PackageList,
+    PortList,
+    SystemInfo,
+    SystemMetrics,
+)
 from .._sync.system import Commands, Git, System  # async only
 from ._twins import AsyncCommandsTwins, AsyncGitTwins, AsyncSystemTwins  # async only
 from .connection import AsyncConnection
@@ -48,14 +58,14 @@ class AsyncSystem(AsyncSystemTwins):
         """Set variables for later commands; answers the names that changed."""
         return await self._connection.send(calls.set_variables(variables))
 
-    async def ports(self) -> list[ListeningPort]:
+    async def ports(self) -> PortList:
         """Ports that something inside listens on."""
-        return await self._connection.send(call("ports", each("listening", ListeningPort.from_wire)))
+        return PortList(await self._connection.send(call("ports", each("listening", ListeningPort.from_wire))))
 
-    async def packages(self, manager: str = "pip") -> list[Package]:
+    async def packages(self, manager: str = "pip") -> PackageList:
         """Installed packages."""
         decode = each("packages", Package.from_wire)
-        return await self._connection.send(call("packages", decode, manager=manager))
+        return PackageList(await self._connection.send(call("packages", decode, manager=manager)))
 
 
 @public
@@ -69,10 +79,10 @@ class AsyncCommands(AsyncCommandsTwins):
     def _twin(self) -> Commands:  # async only
         return self._connection.twin.commands
 
-    async def list(self) -> builtins.list[CommandInfo]:
+    async def list(self) -> CommandList:
         """The commands this identity may run."""
         decode = each("commands", CommandInfo.from_wire)
-        return await self._connection.send(call("list_commands", decode))
+        return CommandList(await self._connection.send(call("list_commands", decode)))
 
     async def run(self, name: str, /, *, timeout: float | None = None, **arguments: Any) -> Any:
         """Run one by name with JSON arguments; answers what it returns."""

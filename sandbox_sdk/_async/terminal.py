@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import time
 from collections import deque
@@ -16,7 +15,7 @@ from .. import _wire as wire
 from .._display.shown import Shown
 from .._display.table import Cell, Table
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, SandboxError, ServerAPIError
-from .._pty_models import CONNECT, SIGNALS, TerminalInfo, error_from_close, message
+from .._pty_models import CONNECT, SIGNALS, TerminalInfo, TerminalList, error_from_close, message
 from .._public import public
 from .._sockets import AsyncWebSocket, Closed
 from .._sync.terminal import Terminals  # async only
@@ -66,9 +65,10 @@ class AsyncTerminals(AsyncTerminalsTwins):
         await terminal._open(takeover)
         return terminal
 
-    async def list(self) -> builtins.list[TerminalInfo]:
+    async def list(self) -> TerminalList:
         """The open terminals of this identity."""
-        return await self._connection.send(calls.sessions())
+        terminals = await self._connection.send(calls.sessions())
+        return TerminalList(terminals)
 
     async def get(self, id: str) -> TerminalInfo:
         """How a terminal is; of one that has ended not long ago, how it ended."""

@@ -47,7 +47,7 @@ def _receipt(value: Receipt) -> Table:
         return Table(pairs(facts), headline=Cell(value.path, "good"))
     wrong = sum(not one.ok for one in value.files)
     facts += [("files", str(len(value.files)))] + ([("failed", str(wrong))] if wrong else [])
-    rows, notes = _clipped([row for one in value.files for row in _outcome(one).rows], "file")
+    rows, notes = clipped([row for one in value.files for row in _outcome(one).rows], "file")
     return Table([*pairs(facts), *rows], headline=Cell(value.path, "bad" if wrong else "good"), notes=notes)
 
 
@@ -70,7 +70,7 @@ def _entry(value: FileEntry) -> Table:
 @table_of.register
 def _files(value: FileList) -> Table:
     whole: list[Row] = [[_name(one), size(one.size) if one.kind == "file" else "", one.mode] for one in value]
-    rows, notes = _clipped(whole, "entry", "entries")
+    rows, notes = clipped(whole, "entry", "entries")
     total = size(sum(one.size for one in value if one.kind == "file"))
     notes.append(f"{count(len(value), 'entry', 'entries')}, {total}" if value else "nothing there")
     return Table(rows, ("name", "size", "mode") if rows else (), frozenset({1}), notes=notes)
@@ -93,7 +93,7 @@ def _info(value: FileInfo) -> Table:
 
 @table_of.register
 def _found(value: SearchResult) -> Table:
-    rows, notes = _clipped([_hit(one) for one in value], "hit")
+    rows, notes = clipped([_hit(one) for one in value], "hit")
     head = count(len(value), "hit") if value.complete else f"{count(len(value), 'hit')}, and there may be more"
     if left_out := [f"{number} {why}" for why, number in sorted(value.skipped.items()) if number]:
         notes.append("left out: " + ", ".join(left_out))
@@ -143,7 +143,7 @@ def _process(value: ProcessInfo) -> Table:
 
 @table_of.register
 def _processes(value: ProcessList) -> Table:
-    rows, notes = _clipped([[_sign(one), Cell(shortened(one.command, 100), "code")] for one in value], "process")
+    rows, notes = clipped([[_sign(one), Cell(shortened(one.command, 100), "code")] for one in value], "process")
     return Table(rows, notes=notes if value else ["no background process"])
 
 
@@ -272,7 +272,7 @@ def _matrix(value: PolicyMatrixData) -> Table:
     return Table(rows, ("endpoint", *(column.title for column in value.columns)))
 
 
-def _clipped(rows: Iterable[Row], noun: str, plural: str = "") -> tuple[Sequence[Row], list[str | Cell]]:
+def clipped(rows: Iterable[Row], noun: str, plural: str = "") -> tuple[Sequence[Row], list[str | Cell]]:
     """The first rows, and how many more there are."""
     shown = list(rows)
     more = len(shown) - _MOST_ROWS

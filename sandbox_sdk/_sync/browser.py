@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .. import _browser_calls as calls
-from .._browser_calls import BrowserContent, BrowserPage, ConsoleLog, PageMoment
+from .._browser_calls import BrowserContent, BrowserPage, ConsoleList, PageMoment
 from .._public import public
 from .connection import Connection
 
@@ -55,6 +55,7 @@ class Browser:
         """The page as it would be printed."""
         return self._connection.send(calls.pdf(format, landscape))
 
-    def console(self) -> list[ConsoleLog]:
+    def console(self) -> ConsoleList:
         """What the page has logged since this was last asked."""
-        return self._connection.send(calls.console())
+        logs = self._connection.send(calls.console())
+        return ConsoleList(logs)

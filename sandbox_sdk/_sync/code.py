@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
@@ -11,7 +10,7 @@ from .. import _code_calls as calls
 from .._call import Call
 from .._calls import DEFAULT_CODE_SECONDS, FRAMES
 from .._code_course import CodeCourse, CodeFrames
-from .._code_models import ContextInfo, Execution, Result
+from .._code_models import ContextInfo, ContextList, Execution, Result
 from .._display.shown import Shown
 from .._display.table import Table
 from .._errors import CommandTimeoutError
@@ -65,9 +64,10 @@ class Code:
         call = calls.create_context(cwd=cwd, env=env, name=name)
         return CodeContext(self._connection, self._connection.send(call))
 
-    def contexts(self) -> builtins.list[CodeContext]:
+    def contexts(self) -> ContextList[CodeContext]:
         """The open contexts of this identity, oldest first."""
-        return [CodeContext(self._connection, info) for info in self._connection.send(calls.contexts())]
+        infos = self._connection.send(calls.contexts())
+        return ContextList(CodeContext(self._connection, info) for info in infos)
 
     def _streamed(
         self,

@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _calls as calls
 from .._call import call, each, nothing
 from .._public import public
-from .._reports import CommandInfo, GitDiff, GitStatus, ListeningPort, Package, SystemInfo, SystemMetrics
+from .._reports import (
+    CommandInfo,
+    CommandList,
+    GitDiff,
+    GitStatus,
+    ListeningPort,
+    Package,
+    PackageList,
+    PortList,
+    SystemInfo,
+    SystemMetrics,
+)
 from .connection import Connection
 
 
@@ -43,14 +53,14 @@ class System:
         """Set variables for later commands; answers the names that changed."""
         return self._connection.send(calls.set_variables(variables))
 
-    def ports(self) -> list[ListeningPort]:
+    def ports(self) -> PortList:
         """Ports that something inside listens on."""
-        return self._connection.send(call("ports", each("listening", ListeningPort.from_wire)))
+        return PortList(self._connection.send(call("ports", each("listening", ListeningPort.from_wire))))
 
-    def packages(self, manager: str = "pip") -> list[Package]:
+    def packages(self, manager: str = "pip") -> PackageList:
         """Installed packages."""
         decode = each("packages", Package.from_wire)
-        return self._connection.send(call("packages", decode, manager=manager))
+        return PackageList(self._connection.send(call("packages", decode, manager=manager)))
 
 
 @public
@@ -60,10 +70,10 @@ class Commands:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def list(self) -> builtins.list[CommandInfo]:
+    def list(self) -> CommandList:
         """The commands this identity may run."""
         decode = each("commands", CommandInfo.from_wire)
-        return self._connection.send(call("list_commands", decode))
+        return CommandList(self._connection.send(call("list_commands", decode)))
 
     def run(self, name: str, /, *, timeout: float | None = None, **arguments: Any) -> Any:
         """Run one by name with JSON arguments; answers what it returns."""

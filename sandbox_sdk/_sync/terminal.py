@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import time
 from collections import deque
@@ -17,7 +16,7 @@ from .. import _wire as wire
 from .._display.shown import Shown
 from .._display.table import Cell, Table
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, SandboxError, ServerAPIError
-from .._pty_models import CONNECT, SIGNALS, TerminalInfo, error_from_close, message
+from .._pty_models import CONNECT, SIGNALS, TerminalInfo, TerminalList, error_from_close, message
 from .._public import public
 from .._sockets import WebSocket, Closed
 from .connection import Connection
@@ -61,9 +60,10 @@ class Terminals:
         terminal._open(takeover)
         return terminal
 
-    def list(self) -> builtins.list[TerminalInfo]:
+    def list(self) -> TerminalList:
         """The open terminals of this identity."""
-        return self._connection.send(calls.sessions())
+        terminals = self._connection.send(calls.sessions())
+        return TerminalList(terminals)
 
     def get(self, id: str) -> TerminalInfo:
         """How a terminal is; of one that has ended not long ago, how it ended."""

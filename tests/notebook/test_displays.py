@@ -10,7 +10,7 @@ import pytest
 
 from sandbox_notebook.displays import Displays
 from sandbox_sdk import AsyncSandbox, FileEntry, FileList, Sandbox
-from tests.sdk.test_displays import VALUES
+from tests.sdk.shown import VALUES
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
