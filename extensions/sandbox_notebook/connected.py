@@ -32,7 +32,9 @@ class Connected(Sandbox):
         except BaseException as error:
             client.close()
             if isinstance(error, SandboxConnectionError):
-                raise Mistake(error.message, "check the address, and whether the server runs") from error
+                raise Mistake(
+                    error.message, "check the address, and start the server there; %sandbox start needs none"
+                ) from error
             raise
 
     @property

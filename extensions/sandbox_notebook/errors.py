@@ -102,7 +102,9 @@ def _explained(error: Exception, magic: str) -> SandboxMagicError | None:
         return _from_sdk(error)
     if isinstance(error, OSError) and error.strerror:
         name = f': "{error.filename}"' if error.filename else ""
-        return SandboxMagicError(f"{error.strerror.lower()}{name}", "that was on this side, not in the sandbox")
+        return SandboxMagicError(
+            f"{error.strerror.lower()}{name}", "see to it on this side; the sandbox has no part in it"
+        )
     return None
 
 
@@ -115,6 +117,7 @@ def _from_sdk(error: SandboxError) -> SandboxMagicError:
         SandboxNameTakenError,
         ServerAPIError,
         StreamInterruptedError,
+        TransferError,
     )
 
     if isinstance(error, StreamInterruptedError):
@@ -130,6 +133,9 @@ def _from_sdk(error: SandboxError) -> SandboxMagicError:
         return SandboxMagicError(" · ".join(["denied: " + error.message, *_facts(error)]), _hint(error))
     if isinstance(error, ServerAPIError):
         return SandboxMagicError(error.message, _hint(error))
+    if isinstance(error, TransferError):  # its own hint is for Python: the first file's tells what to type
+        first = next((outcome.error for outcome in error.outcomes if outcome.error is not None), None)
+        return SandboxMagicError(error.message, error.hint if first is None else _from_sdk(first).hint)
     return SandboxMagicError(error.message, error.hint)
 
 

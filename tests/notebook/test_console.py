@@ -159,7 +159,7 @@ def test_a_server_that_is_there_is_named_before_the_word(tmp_path: Path) -> None
         assert nb(f"--url={server.url}", "mkdir", "new").returncode == 0
         assert (tmp_path / "base" / "new").is_dir()
     for url, hint in (
-        ("http://127.0.0.1:1", "check the address, and whether the server runs"),
+        ("http://127.0.0.1:1", "check the address, and start the server there; nbsandbox start needs none"),
         ("http://x:port", "write it as https://sandbox.example:9000"),
     ):
         done = nb("--url", url, "ls")

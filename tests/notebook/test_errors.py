@@ -9,6 +9,7 @@ from sandbox_notebook.grammar import Mistake
 from sandbox_sdk import (
     CommandTimeoutError,
     EndpointNotAvailableError,
+    FileOutcome,
     FilePolicyDeniedError,
     NotFoundError,
     PayloadTooLargeError,
@@ -17,6 +18,7 @@ from sandbox_sdk import (
     SandboxNameTakenError,
     SandboxStartError,
     StreamInterruptedError,
+    TransferError,
 )
 
 
@@ -75,8 +77,20 @@ def lines(error: Exception, magic: str = "%sandbox") -> list[str]:
         ),
         (SandboxStartError("no start", hint="do this"), ["no start", "  do this"]),
         (
+            TransferError(
+                "1 of 1 files failed",
+                outcomes=[
+                    FileOutcome("a", "b"),
+                    FileOutcome("c", "d", error=NotFoundError("gone", error_code="not_found")),
+                ],
+                hint="of the client",
+            ),
+            ["1 of 1 files failed", "  %sandbox ls shows what is there"],
+        ),
+        (TransferError("not as it was sent", hint="send it again"), ["not as it was sent", "  send it again"]),
+        (
             FileNotFoundError(2, "No such file or directory", "x.csv"),
-            ['no such file or directory: "x.csv"', "  that was on this side, not in the sandbox"],
+            ['no such file or directory: "x.csv"', "  see to it on this side; the sandbox has no part in it"],
         ),
         (Mistake("what", "how"), ["what", "  how"]),
         (Mistake("what"), ["what", "  %sandbox help"]),

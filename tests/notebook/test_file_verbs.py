@@ -154,6 +154,12 @@ def test_an_edit_that_cannot_be_made_says_why(filled: Run, line: str, message: s
     assert found.startswith(message) and hint in told
 
 
+def test_text_that_stands_twice_in_one_line_stands_in_a_line(filled: Run) -> None:
+    filled("%sandbox edit d/a.txt --old Error --new EE")
+    found, _ = failure(filled("%sandbox edit d/a.txt --old E --new x"))
+    assert found == 'the old text stands in "d/a.txt" in 2 places, in line 2'
+
+
 # rm, mv, mkdir
 
 

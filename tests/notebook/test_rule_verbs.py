@@ -14,6 +14,7 @@ from tests.support.waiting import eventually
 from .conftest import Run, failure
 
 TOKEN = "a-token-that-must-not-be-shown"
+DEAD = "check the address, and start the server there; %sandbox start needs none"
 
 
 @pytest.fixture
@@ -160,20 +161,21 @@ def test_the_token_comes_from_the_environment_and_is_shown_nowhere(
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "message", "hint"),
     [
-        ("", "give a URL, or a socket by --uds"),
-        ("http://x --uds y", "give a URL, or a socket by --uds"),
-        ("localhost:1", '"localhost:1" is no URL of a server'),
-        ("http://me:secret@x", "a URL with a password in it is kept in the notebook"),
-        ("ftp://x", '"ftp://x" must be http:// or https:// and a host'),
-        ("http://x:port", '"http://x:port" has a malformed host or port'),
-        ("http://127.0.0.1:1", "no server answers at http://127.0.0.1:1"),
-        ("--uds /nosuch", "no server answers at unix:/nosuch"),
+        ("", "give a URL, or a socket by --uds", "%sandbox connect https://"),
+        ("http://x --uds y", "give a URL, or a socket by --uds", "%sandbox connect https://"),
+        ("localhost:1", '"localhost:1" is no URL of a server', "%sandbox connect http://localhost:1"),
+        ("http://me:secret@x", "a URL with a password in it is kept in the notebook", "set ABX_SERVER_TOKEN before"),
+        ("ftp://x", '"ftp://x" must be http:// or https:// and a host', "write it as https://"),
+        ("http://x:port", '"http://x:port" has a malformed host or port', "write it as https://"),
+        ("http://127.0.0.1:1", "no server answers at http://127.0.0.1:1", DEAD),
+        ("--uds /nosuch", "no server answers at unix:/nosuch", DEAD),
     ],
 )
-def test_an_address_that_leads_nowhere_is_refused(run: Run, line: str, message: str) -> None:
-    assert failure(run(f"%sandbox connect {line}"))[0].startswith(message)
+def test_an_address_that_leads_nowhere_is_refused(run: Run, line: str, message: str, hint: str) -> None:
+    told, advice = failure(run(f"%sandbox connect {line}"))
+    assert told.startswith(message) and advice.startswith(hint) and "secret" not in told + advice
 
 
 def test_text_is_typed_into_a_process_that_listens(started: Run) -> None:

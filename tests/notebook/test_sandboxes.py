@@ -12,6 +12,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from sandbox_notebook.verbs import processes
+from sandbox_notebook.widgets.views import Views
 from sandbox_sdk import CommandResult, Files, Process, Receipt, Sandbox
 from sandbox_sdk.sandbox.local import IsolationWarning
 from tests.support.waiting import eventually
@@ -71,9 +72,26 @@ def test_a_kept_sandbox_is_found_again_by_name(run: Run, shell: InteractiveShell
         assert run("%sandbox use kept-by-test").error is None
         assert run("%sandbox run cat file").stdout == "1\n"
         assert "kept" in run("%sandbox info").text
+        again = run("%sandbox start --keep --name kept-by-test")
+        assert again.text.startswith('✓ sandbox "kept-by-test" is running already')
+        assert run("%sandbox run cat file").stdout == "1\n"
     finally:
         run("%sandbox stop kept-by-test")
     assert failure(run("%sandbox use kept-by-test"))[0] == 'no sandbox is called "kept-by-test"'
+
+
+def test_a_kept_sandbox_taken_by_its_name_is_not_started_with_other_options(
+    run: Run, shell: InteractiveShell, here: Path
+) -> None:
+    run("%sandbox start --keep --name kept-by-test")
+    try:
+        shell.meta["sandbox_notebook"]["session"].entries.pop("kept-by-test").sandbox.close()
+        run("%sandbox use kept-by-test")
+        for other in ("--keep --policy read-only", ""):
+            message, _ = failure(run(f"%sandbox start --name kept-by-test {other}"))
+            assert message == 'a sandbox "kept-by-test" with other options is running'
+    finally:
+        run("%sandbox stop kept-by-test")
 
 
 @pytest.mark.parametrize(
@@ -149,6 +167,26 @@ def test_patterns_and_directories_are_uploaded(started: Run, here: Path) -> None
 def test_a_missing_file_offers_the_nearest_name(started: Run, here: Path) -> None:
     (here / "data.csv").touch()
     assert failure(started("%sandbox upload dta.csv")) == ('no file "dta.csv" on this side', "did you mean data.csv?")
+    assert failure(started("%sandbox unpack dta.csv")) == ('no file "dta.csv" on this side', "did you mean data.csv?")
+
+
+def test_a_missing_file_that_is_like_no_other_is_looked_for_from_here(
+    started: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = f"check the path, which counts from {here}"
+    assert failure(started("%sandbox upload 'no file'")) == ('no file "no file" on this side', start)
+    assert failure(started("%sandbox unpack no.zip")) == ('no file "no.zip" on this side', start)
+    assert failure(started(f"%sandbox upload {here}/no"))[1] == "check the path"
+    monkeypatch.setattr("sandbox_notebook.magics.views_for", lambda shell: Views())
+    assert failure(started("%sandbox upload 'no file'"))[1] == f"{start}; %sandbox upload alone lets you choose"
+
+
+def test_a_directory_is_no_archive(started: Run, here: Path) -> None:
+    (here / "my d").mkdir()
+    assert failure(started("%sandbox unpack 'my d'")) == (
+        '"my d" is a directory',
+        "%sandbox upload 'my d' brings it in as it is",
+    )
 
 
 def test_a_name_with_blanks_and_no_quotes_is_told_how_to_quote(started: Run, here: Path) -> None:

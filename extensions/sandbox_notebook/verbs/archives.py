@@ -13,7 +13,7 @@ from ..render import Table
 from ..results import Notice, Rows
 from ..text import count, size
 from .download import ours, state_of
-from .transfers import row
+from .transfers import missing, row
 
 if TYPE_CHECKING:
     from sandbox_sdk import ArchiveFormat
@@ -42,6 +42,10 @@ def archive(call: Invocation) -> Outcome:
 
 def unpack(call: Invocation) -> Outcome:
     local = os.path.expanduser(call.parsed.text("file"))
+    if not os.path.lexists(local):
+        raise missing(call.parsed.text("file"))
+    if os.path.isdir(local):
+        raise Mistake(f'"{local}" is a directory', f"%sandbox upload {quote(local)} brings it in as it is")
     overwrite = call.parsed.flag("overwrite") or not call.settings.confirm_overwrite
     progress = call.progress(f"unpacking {os.path.basename(local)}")
     entry = call.entry()

@@ -19,9 +19,10 @@ def connect(call: Invocation) -> Outcome:
         raise Mistake("give a URL, or a socket by --uds", call.parsed.command.example)
     if url and "://" not in url:
         raise Mistake(f'"{url}" is no URL of a server', f"%sandbox connect http://{url}")
-    if "@" in url.partition("://")[2].partition("/")[0]:
-        raise Mistake("a URL with a password in it is kept in the notebook", "put the token into the environment")
     variable = call.parsed.text("token_env", _TOKEN)
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        hint = f"set {variable} before this kernel starts, and write the URL without it"
+        raise Mistake("a URL with a password in it is kept in the notebook", hint)
     token = os.environ.get(variable)
     if not token and "token_env" in call.parsed.values:
         raise Mistake(f'the environment has no variable "{variable}"', f"set {variable} before this kernel starts")

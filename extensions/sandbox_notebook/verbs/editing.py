@@ -54,7 +54,8 @@ def _explained(path: str, facts: Any) -> tuple[str, str]:
         return f'the old text is not in "{path}"', f"%sandbox cat {quote(path)} shows it; copy it exactly"
     if isinstance(found, int):
         where = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) if isinstance(lines, list) else ""
-        places = f"{count(found, 'place')}{f', in lines {where}' if where else ''}"
+        lines_of = f", in {'lines' if ',' in where else 'line'} {where}" if where else ""
+        places = f"{count(found, 'place')}{lines_of}"
         return f'the old text stands in "{path}" in {places}', "--all replaces all of them; more text tells one"
     return f'the lines are not in "{path}"', f"%sandbox cat {quote(path)} shows it"
 

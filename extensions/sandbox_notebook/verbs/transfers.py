@@ -1,9 +1,12 @@
-"""What upload and download show of a transfer."""
+"""What transfers show, and what they say of a file that is not there."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from ..args import quote
+from ..grammar import Mistake, nearest
 from ..render import Cell, Row
 from ..text import count, size
 
@@ -21,3 +24,15 @@ def row(source: str, target: str, receipt: Receipt) -> Row:
         amount += f"; left out: {', '.join(f'{outcome.source} ({outcome.skipped})' for outcome in skipped)}"
     digest = f"sha256 {receipt.sha256}" if receipt.sha256 else ""
     return [Cell(source, "good"), "→", Cell(target, "strong"), amount, *([digest] if digest else [])]
+
+
+def missing(path: str, *, otherwise: str = "") -> Mistake:
+    """No such file on this side: what was probably meant, or from where it was looked for, and another way."""
+    directory, name = os.path.split(os.path.expanduser(path))
+    there = os.listdir(directory or ".") if os.path.isdir(directory or ".") else []
+    if near := nearest(name, there):
+        hint = f"did you mean {quote(os.path.join(directory, near))}?"
+    else:
+        start = "" if os.path.isabs(directory) else f", which counts from {os.getcwd()}"
+        hint = f"check the path{start}{'; ' * bool(otherwise)}{otherwise}"
+    return Mistake(f'no file "{path}" on this side', hint)

@@ -20,12 +20,12 @@ from sandbox_sdk import (
 )
 
 from ..args import quote
-from ..grammar import Mistake, nearest
+from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
 from ..render import Table
 from ..results import Rows, Still
 from ..session import Entry
-from .transfers import row
+from .transfers import missing, row
 
 _COMPARED = 16 << 20
 
@@ -35,7 +35,8 @@ def upload(call: Invocation) -> Outcome:
     patterns = call.parsed.many("path")
     if not patterns or call.parsed.flag("pick"):
         return _picker(call, entry)
-    sources = [found for place, pattern in enumerate(patterns) for found in _found(pattern, patterns[place:])]
+    pick = "%sandbox upload alone lets you choose" if call.front.views is not None else ""
+    sources = [found for place, pattern in enumerate(patterns) for found in _found(pattern, patterns[place:], pick)]
     receipts = [_one(call, entry, source) for source in sources]
     rows = [
         row(source, entry.relative(receipt.path), receipt) for source, receipt in zip(sources, receipts, strict=True)
@@ -60,7 +61,7 @@ def _picker(call: Invocation, entry: Entry) -> Outcome:
     return Outcome(picker, shown)
 
 
-def _found(pattern: str, words: list[str]) -> list[str]:
+def _found(pattern: str, words: list[str], otherwise: str) -> list[str]:
     """The files a pattern, the first of these words, stands for. A name that exists is itself, whatever is in it."""
     path = os.path.expanduser(pattern)
     if os.path.lexists(path):
@@ -71,11 +72,7 @@ def _found(pattern: str, words: list[str]) -> list[str]:
     for length in range(len(words), 1, -1):
         if os.path.lexists(os.path.expanduser(whole := " ".join(words[:length]))):
             raise Mistake(f'no file "{pattern}" on this side', f"a name with blanks needs quotes: {quote(whole)}")
-    directory, name = os.path.split(path)
-    there = os.listdir(directory or ".") if os.path.isdir(directory or ".") else []
-    near = nearest(name, there)
-    hint = f"did you mean {quote(os.path.join(directory, near))}?" if near else f"looked for from {os.getcwd()}"
-    raise Mistake(f'no file "{pattern}" on this side', hint)
+    raise missing(pattern, otherwise=otherwise)
 
 
 def _one(call: Invocation, entry: Entry, source: str) -> Receipt:
