@@ -21,7 +21,7 @@ def start(call: Invocation) -> Outcome:
     name = str(options["name"])
     running = call.session.entries.get(name)
     if running is not None and running.sandbox.running:
-        if running.options != options:
+        if running.options != options and not _found_again(running, options):
             raise Mistake(
                 f'a sandbox "{name}" with other options is running',
                 f"%sandbox stop {quote(name)}, or give this one a name of its own: --name NAME",
@@ -38,6 +38,21 @@ def start(call: Invocation) -> Outcome:
     call.session.add(entry)
     remarks = [("note", str(warning.message)) for warning in raised]
     return Outcome(entry.sandbox, _described(entry, f'sandbox "{name}" is ready', *remarks))
+
+
+def _found_again(entry: Entry, options: dict[str, Any]) -> bool:
+    """Is a kept one that was taken by its name alone what these options would start?"""
+    from sandbox_sdk import Sandbox, SandboxNameTakenError
+
+    sandbox = entry.sandbox
+    if entry.options or not (options["keep"] and sandbox.kept and sandbox.name == options["name"]):
+        return False
+    try:
+        Sandbox.local(**options).close()
+    except SandboxNameTakenError:
+        return False
+    entry.options = options
+    return True
 
 
 def _options(call: Invocation) -> dict[str, Any]:
