@@ -176,6 +176,25 @@ def test_field_079_orphans_are_adopted_and_reaped_without_touching_anybody_elses
     eventually(lambda: not zombies())
 
 
+def test_an_end_that_somebody_else_takes_in_at_that_moment_is_none_of_ours(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As other threads do where a program with children of its own runs the server."""
+    theirs = subprocess.Popen(["sh", "-c", "exit 3"])
+    os.waitid(os.P_PID, theirs.pid, os.WEXITED | os.WNOWAIT)
+    asked = []
+
+    def session_of(pid: int) -> int:
+        asked.append((pid, theirs.wait()))
+        return real(pid)
+
+    real = os.getsid
+    monkeypatch.setattr("os.getsid", session_of)
+    assert bench.table.adopt_orphans()
+    bench.table.reap()
+    assert asked == [(theirs.pid, 3)]
+
+
 def test_orphans_wait_while_a_child_is_being_stopped_and_are_reaped_then(adopting: Bench) -> None:
     started = adopting.start("sh -c 'trap \"\" TERM; sleep 600'")
     record = adopting.table.find(started["id"], "ann")
