@@ -31,7 +31,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     arguments = arguments or ["serve"]
     options = parser(_runs(), arguments).parse_args(arguments)
-    code: int = options.run(options)
+    try:
+        code: int = options.run(options)
+        print(end="", flush=True)
+    except BrokenPipeError:  # who reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
+        code = FAILED
     if argv is None:
         sys.exit(code)
     return code
@@ -150,8 +155,13 @@ def _healthcheck(options: argparse.Namespace) -> int:
     """A bare GET /health: no HTTP library, so that it is over before one would have been imported."""
     import socket
 
+    path, timeout = options.unix_socket, options.timeout
     try:
-        with socket.create_connection((options.host, options.port), options.timeout) as connection:
+        tcp = None if path else socket.create_connection((options.host, options.port), timeout)
+        with tcp or socket.socket(socket.AF_UNIX) as connection:
+            if tcp is None:
+                connection.settimeout(timeout)
+                connection.connect(path)
             connection.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
             return 0 if connection.recv(64).startswith((b"HTTP/1.1 200 ", b"HTTP/1.0 200 ")) else FAILED
     except OSError:

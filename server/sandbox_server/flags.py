@@ -76,9 +76,12 @@ def _serve(commands: _Commands, runs: Runs) -> None:
 def _healthcheck(commands: _Commands, runs: Runs) -> None:
     health = commands.add_parser("healthcheck", help="exit 0 when a server answers, else 1")
     health.set_defaults(run=runs["healthcheck"])
-    health.add_argument("--host", default="127.0.0.1")
-    health.add_argument("--port", type=port_number, default=9000)
-    health.add_argument("--timeout", type=_seconds, default=2.0, metavar="SECONDS")
+    health.add_argument("--host", default="127.0.0.1", help="where it listens (default: 127.0.0.1)")
+    health.add_argument("--port", type=port_number, default=9000, help="and its HTTP port (default: 9000)")
+    health.add_argument("--unix-socket", metavar="PATH", help="ask on this socket instead")
+    health.add_argument(
+        "--timeout", type=_seconds, default=2.0, metavar="SECONDS", help="how long to wait (default: 2)"
+    )
 
 
 def _check_config(commands: _Commands, runs: Runs) -> None:

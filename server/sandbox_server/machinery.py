@@ -93,7 +93,8 @@ class Machinery:
 def _path_guards(policy: BoundPolicy) -> PathGuards:
     base_dir = policy.base_dir
     if not os.path.isdir(base_dir):
-        raise ConfigurationError(f"base directory {quoted(base_dir)} does not exist; create it or pass --base-dir DIR")
+        problem = "is no directory; name one by" if os.path.exists(base_dir) else "does not exist; create it or pass"
+        raise ConfigurationError(f"base directory {quoted(base_dir)} {problem} --base-dir DIR")
     guards = PathGuards(base_dir)
     # Every allowed directory is opened now, before anybody could put a link in the place of one.
     own = (token.identity.paths for token in policy.tokens)

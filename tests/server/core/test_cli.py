@@ -105,6 +105,18 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str], capsys: pytest.Capture
     assert capsys.readouterr().err.startswith("usage: agent-sandbox-server")
 
 
+@pytest.mark.parametrize("arguments", [["openapi"], ["version"]])  # more than a buffer holds, and less
+def test_a_reader_that_leaves_early_ends_it_without_a_traceback(arguments: list[str]) -> None:
+    unread, pipe = os.pipe()
+    os.close(unread)
+    try:
+        program = [sys.executable, "-m", "sandbox_server", *arguments]
+        done = subprocess.run(program, stdout=pipe, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(pipe)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 def test_no_subcommand_means_serve(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["agent-sandbox-server"])
     monkeypatch.setenv("ABX_SERVER_POLICY", "{broken")
@@ -132,6 +144,13 @@ def test_healthcheck_asks_a_server(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["healthcheck", "--port", str(server.port), "--timeout", "60"]) == 1
     assert main(["healthcheck", "--port", str(server.port)]) == 1
     assert capsys.readouterr() == ("", "")
+
+
+def test_healthcheck_asks_on_a_unix_socket(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with running_server(tmp_path, unix_socket=path):
+        assert main(["healthcheck", "--unix-socket", str(path), "--timeout", "60"]) == 0
+    assert main(["healthcheck", "--unix-socket", str(path)]) == 1
 
 
 @pytest.mark.finding("R-B4")
@@ -265,6 +284,7 @@ def test_a_server_without_identity_does_not_start_and_says_what_to_do(tmp_path: 
     [
         (["--host", "0.0.0.0"], 2, "would be open to the network"),
         (["--base-dir", "/no/such/dir"], 1, 'base directory "/no/such/dir" does not exist'),
+        (["--base-dir", "/dev/null"], 1, 'base directory "/dev/null" is no directory'),
         (["--audit-file", "/no/such/dir/audit"], 1, 'cannot write the audit file "/no/such/dir/audit"'),
         (["--unix-socket", "/no/such/dir/s"], 1, 'cannot listen on "/no/such/dir/s"'),
         (["--listen-fd", "0"], 1, "--listen-fd 0 is no listening unix or TCP socket"),
