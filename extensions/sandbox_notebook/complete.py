@@ -30,6 +30,13 @@ _KEPT = 5.0
 _PATIENCE = 0.15
 
 
+class _Nothing(list[SimpleCompletion]):
+    """Nothing fits, and nobody else knows better: IPython heeds ``suppress`` only where it counts a completion."""
+
+    def __len__(self) -> int:
+        return 1
+
+
 class SandboxMatcher:
     """Completes for one loaded extension."""
 
@@ -51,6 +58,8 @@ class SandboxMatcher:
             return {"completions": []}
         found = suggest(match["rest"], self._offered, cell=cell)
         completions = [SimpleCompletion(text=word, type="magic") for word in found.words]
+        if not completions and not found.foreign:
+            completions = _Nothing()
         return {"completions": completions, "matched_fragment": found.fragment, "suppress": True}
 
     def _offered(self, offers: Offers, typed: str, sandbox: str) -> Iterable[str]:
@@ -70,11 +79,10 @@ class SandboxMatcher:
                 from sandbox_sdk._contract import ENDPOINTS
 
                 return ENDPOINTS
-            case "remote":
-                return self._asked(sandbox, posixpath.dirname(typed), remote_paths)
-            case "process":
-                return self._asked(sandbox, "", processes)
-        return ()
+            case "environment":
+                return sorted(os.environ)
+        ask = _ASKED.get(offers)
+        return self._asked(sandbox, posixpath.dirname(typed) if offers == "remote" else "", ask) if ask else ()
 
     def _asked(self, name: str, directory: str, ask: Callable[[Any, str], Sequence[str]]) -> Iterable[str]:
         try:
@@ -105,6 +113,15 @@ def remote_paths(entry: Any, directory: str) -> list[str]:
 
 def processes(entry: Any, directory: str) -> list[str]:
     return [str(entry.number(process.id)) for process in entry.sandbox.process.list()]
+
+
+def terminals(entry: Any, directory: str) -> list[str]:
+    return [terminal.id for terminal in entry.sandbox.pty.list()]
+
+
+_ASKED: dict[Offers, Callable[[Any, str], Sequence[str]]] = {
+    "remote": remote_paths, "process": processes, "terminal": terminals,
+}  # fmt: skip
 
 
 class Answers:

@@ -12,7 +12,10 @@ from typing import Literal
 
 from .args import UnclosedQuote, Word, quote, split
 
-Offers = Literal["", "sandbox", "local", "remote", "endpoint", "process", "command", "setting", "variable"]
+Offers = Literal[
+    "", "sandbox", "local", "remote", "endpoint", "process", "terminal", "command", "setting", "variable",
+    "environment",
+]  # fmt: skip
 """What completion offers for a value."""
 
 

@@ -19,6 +19,8 @@ class Suggestions:
 
     fragment: str
     words: tuple[str, ...] = ()
+    foreign: bool = False
+    """What stands here is a program's, or code: others may know words for it."""
 
 
 def suggest(line: str, source: Source, *, cell: bool = False) -> Suggestions:
@@ -34,11 +36,13 @@ def suggest(line: str, source: Source, *, cell: bool = False) -> Suggestions:
         return Suggestions(fragment)
     state = _read(command, before[1:])
     if state is None:
-        return Suggestions(fragment)
+        return Suggestions(fragment, foreign=True)
     option, place, used, sandbox = state
 
     def values(option: Option, typed: str) -> Suggestions:
-        *done, last = typed.split(",") if option.many and option.kind == "text" else [typed]
+        if option.kind == "pair" and "=" not in typed:
+            return Suggestions(fragment)  # its first half is a new name
+        *done, last = typed.split("=", 1) if option.kind == "pair" else typed.split(",") if option.many else [typed]
         offered = [*option.choices, *option.suggestions, *source(option.offers, last, sandbox)]
         return _matching(fragment[len(fragment) - len(last) :] if done else fragment, last, offered)
 
@@ -53,7 +57,7 @@ def suggest(line: str, source: Source, *, cell: bool = False) -> Suggestions:
         names = [o.name for o in command.options if o.many or o.key not in used]
         return _matching(fragment, current.text, names)
     if command.verbatim or place >= len(command.arguments):
-        return Suggestions(fragment)
+        return Suggestions(fragment, foreign=command.verbatim)
     argument = command.arguments[place]
     offered = [*argument.choices, *argument.suggestions, *source(argument.offers, current.text, sandbox)]
     return _matching(fragment, current.text, offered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from IPython.core.completer import provisionalcompleter
@@ -238,6 +239,28 @@ def test_tab_completes(
     (here / "notes").mkdir()
     monkeypatch.chdir(here)
     shell.user_ns["wide_table"] = shell.user_ns["_wide"] = None
+    assert complete(shell, typed) == completed
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("%sandbox run --file x=wide_", ["%sandbox run --file x=wide_table"]),
+        ("%sandbox run --file wide_", []),
+        ("%sandbox run --timeout ", []),
+        ("%sandbox term --id wide_", []),
+        ("%sandbox connect --token-env WIDE_T", ["%sandbox connect --token-env WIDE_TOKEN"]),
+        ("%sandbox nosuch wide_", []),
+        ("%sandbox grep --name wide_", []),
+        ("%sandbox run cat wide_", ["%sandbox run cat wide_file"]),
+    ],
+)
+def test_where_nothing_of_ours_fits_tab_offers_what_others_have_in_programs_alone(
+    shell: InteractiveShell, here: Path, monkeypatch: pytest.MonkeyPatch, typed: str, completed: list[str]
+) -> None:
+    (here / "wide_file").touch()
+    shell.user_ns["wide_table"] = None
+    monkeypatch.setenv("WIDE_TOKEN", "x")
     assert complete(shell, typed) == completed
 
 

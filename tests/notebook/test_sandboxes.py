@@ -623,11 +623,13 @@ def test_details_are_there_when_asked_for(started: Run) -> None:
 def test_tab_completes_names_in_the_sandbox(started: Run, shell: InteractiveShell) -> None:
     started("%%sandbox run --lang sh\nmkdir -p out; touch out/plot.svg out/plan.txt")
     started("%sandbox run --bg sleep 600")
+    terminal = started("with get_ipython().run_line_magic('sandbox', 'info').pty.create() as t: pass\nt.id").result
     for typed, completed in (
         ("%sandbox download o", "%sandbox download out/"),
         ("%sandbox download out/plo", "%sandbox download out/plot.svg"),
         ("%sandbox ls --in lo", "%sandbox ls --in local"),
         ("%sandbox kill ", "%sandbox kill 1"),
+        ("%sandbox term --id ", f"%sandbox term --id {terminal}"),
     ):  # a Tab does not wait for a slow sandbox; the next one has the answer
         eventually(lambda typed=typed, completed=completed: complete(shell, typed) == [completed])
 

@@ -18,6 +18,8 @@ WORLD: dict[Offers, list[str]] = {
     "process": ["1", "2"],
     "command": list(commands()),
     "setting": ["tracebacks", "ui"],
+    "terminal": ["t1"],
+    "environment": ["HOME", "MY_TOKEN"],
     "variable": ["df", "x2"],
 }
 
@@ -67,6 +69,15 @@ def source(offers: Offers, typed: str, sandbox: str) -> Iterable[str]:
         ("code --pu", "--pu", ["--push", "--pull"]),
         ("code --push d", "d", ["df"]),
         ("code --push df,x", "x", ["x2"]),
+        ("code --pull df,x", "x", ["x2"]),
+        ("run --out d", "d", ["df"]),
+        ("run --file in.csv=", "", ["df", "x2"]),
+        ("run --file=in.csv=x", "x", ["x2"]),
+        ("run --file 'my in.csv=x", "x", ["x2"]),
+        ("run --file d", "d", []),
+        ("run --env A=d", "d", []),
+        ("term --id ", "", ["t1"]),
+        ("connect --token-env M", "M", ["MY_TOKEN"]),
         ("config t", "t", ["tracebacks"]),
         ("config ui te", "te", ["text"]),
         ("nosuch ", "", []),
@@ -76,6 +87,37 @@ def test_these_words_are_offered(line: str, fragment: str, words: list[str]) -> 
     found = suggest(line, source)
     assert found.fragment == fragment
     assert list(found.words) == words
+
+
+# Values that are new names, numbers or words of one's own: there is nothing to offer.
+FREE = {
+    "tree --level", "head --lines", "find --depth", "find --most", "grep --context", "grep --name", "grep --most",
+    "watch --timeout", "edit --old", "edit --new", "edit --lines", "run --timeout", "run --env", "code --timeout",
+    "audit --lines", "start --download-from", "start --upload-to", "start --name", "connect --name",
+}  # fmt: skip
+
+
+def test_every_option_with_a_value_offers_some_or_has_none_to_offer() -> None:
+    lines = [(command, option) for command in commands().values() for option in command.options if option.value]
+    for command, option in lines:
+        found = suggest(f"{command.name} {option.name} {'x=' * (option.kind == 'pair')}", source)
+        assert not found.foreign and bool(found.words) is (f"{command.name} {option.name}" not in FREE), option.name
+
+
+@pytest.mark.parametrize(
+    ("line", "foreign"),
+    [
+        ("run pyth", True),
+        ("run ls -l d", True),
+        ("code len(d", True),
+        ("run --timeout ", False),
+        ("ls x y", False),
+        ("nosuch ", False),
+        ("nosuch", False),
+    ],
+)
+def test_only_programs_and_code_are_left_to_others(line: str, foreign: bool) -> None:
+    assert suggest(line, source).foreign is foreign
 
 
 def test_at_first_every_subcommand_is_offered() -> None:

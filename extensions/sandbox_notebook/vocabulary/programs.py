@@ -16,11 +16,13 @@ def programs() -> tuple[Command, ...]:
             (
                 Option("--lang", "language of the cell's body; default: python", "LANG", choices=LANGUAGES),
                 IN,
-                Option("--out", "put the result (stdout, stderr, exit_code) into this variable", "VAR"),
+                Option("--out", "put the result (stdout, stderr, exit_code) into this variable", "VAR",
+                       offers="variable"),
                 Option("--timeout", "stop it after so many seconds", "S", kind="number"),
                 Option("--env", "an environment variable", "K=V", kind="pair", many=True),
                 Option("--cwd", "working directory", "DIR", offers="remote"),
-                Option("--file", "write this variable to a file there first", "NAME=VAR", kind="pair", many=True),
+                Option("--file", "write this variable to a file there first", "NAME=VAR", kind="pair", many=True,
+                       offers="variable"),
                 Option("--fill", "replace {name} by that variable, in --env and --cwd too; {{ and }} stand for braces"),
                 Option("--quiet", "show no output"),
                 Option("--ok", "a non-zero exit code is no error"),
@@ -37,7 +39,8 @@ def programs() -> tuple[Command, ...]:
             (
                 Option("--push", "take this variable along first; several by comma", "NAME", many=True,
                        offers="variable"),
-                Option("--pull", "bring this variable back afterwards; several by comma", "NAME", many=True),
+                Option("--pull", "bring this variable back afterwards; several by comma", "NAME", many=True,
+                       offers="variable"),
                 Option("--new", "begin anew, with no variables"),
                 Option("--timeout", "interrupt it after so many seconds", "S", kind="number"),
                 Option("--quiet", "show no output and no results"),
@@ -90,7 +93,7 @@ def processes() -> tuple[Command, ...]:
         Command(
             "term", "open a terminal in the sandbox", "%sandbox term",
             (
-                Option("--id", "come back to this one", "ID"),
+                Option("--id", "come back to this one", "ID", offers="terminal"),
                 Option("--new", "open another, though one is open"), IN,
             ),
             details="In a notebook it comes back to one that is open; Escape and then Tab leaves it by the keyboard. "

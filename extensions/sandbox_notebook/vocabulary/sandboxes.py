@@ -32,7 +32,8 @@ def sandboxes() -> tuple[Command, ...]:
             "connect", "use a sandbox server that is there already", "%sandbox connect https://sandbox.example:9000",
             (
                 Option("--uds", "reach it by this unix socket instead of a URL", "PATH", offers="local"),
-                Option("--token-env", "environment variable that holds the token; default: ABX_SERVER_TOKEN", "VAR"),
+                Option("--token-env", "environment variable that holds the token; default: ABX_SERVER_TOKEN", "VAR",
+                       offers="environment"),
                 Option("--name", "a name to tell it from others; default: server", "NAME"),
             ),
             (Argument("url", "where it is: http:// or https://", True),),
