@@ -20,6 +20,7 @@ from .http.reactor import Reactor
 from .listening import Listeners
 from .machinery import Machinery
 from .policy import BoundPolicy, ServerPolicy
+from .process import kernel
 from .settings import ConfigurationError, Settings, bind_policy, check_encoding, check_open, check_reach
 
 log = logging.getLogger("sandbox_server")
@@ -30,8 +31,9 @@ STOP_GRACE = 5.0
 ANSWER_GRACE = 4.0
 
 #: Seconds that the ended descendants of commands may stay zombies. To be woken at the end of each command costs whoever
-#: waits for its answer a tenth of the time, so after one it is only looked again so much later.
-_REAP_EVERY = 1.0
+#: waits for its answer a tenth of the time, so after one it is only looked again so much later. More than this, and the
+#: zombies of a script that leaves many behind take all the processes that a container grants.
+_REAP_EVERY = 0.1
 
 
 class SandboxServer:
@@ -156,7 +158,7 @@ class SandboxServer:
         if self._stopping:
             self._machinery.processes.reap()
         else:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            kernel.pass_over(signal.SIGCHLD)
             self._reap_at = time.monotonic() + _REAP_EVERY
 
     def _reap(self) -> None:

@@ -61,7 +61,7 @@ def test_field_095_a_vanished_client_takes_its_command_along(tmp_path, path):
 
 
 def test_orphans_are_reaped_however_many_end_at_once_and_also_when_nothing_else_happens(tmp_path):
-    """The server hears of one end a second at most, and looks for the others then."""
+    """The server hears of ten ends a second at most, and looks for the others then."""
 
     def children() -> list[int]:
         return [line.pid for line in kernel.processes() if line.parent == server.pid]

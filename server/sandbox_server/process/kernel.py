@@ -41,6 +41,15 @@ def adopt_orphans(adopt: bool = True) -> bool:
     return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0) == 0)
 
 
+def pass_over(number: int) -> None:
+    """Let a signal do what it does by default, and interrupt nobody, until `signal.signal` is called again.
+
+    Python does not know of it: a signal that came a moment before is still handled. After `signal.signal` with SIG_DFL
+    it would be told of on the standard error, as an exception that was ignored.
+    """
+    ctypes.CDLL(None).signal(int(number), None)
+
+
 def stat(pid: int) -> Stat | None:
     """The process's line, None when it is gone."""
     text = _read(f"/proc/{pid}/stat")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import os
+import re
 import signal
 import socket
 import stat
@@ -15,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -508,6 +511,32 @@ def test_a_start_imports_nothing_that_only_few_requests_need() -> None:
             "shutil", "ssl", "tarfile", "tempfile", "urllib.parse", "zipfile"}  # fmt: skip
     late = {f"sandbox_server.handlers.{name}" for name in ("archive", "browser", "git", "shell", "terminal", "upload")}
     assert not (slow | late) & set(done.stdout.split())
+
+
+def test_the_main_thread_hears_of_ended_children_ten_times_a_second_at_most(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And of one that ended at that very moment without a word about an exception that was ignored."""
+
+    def caught() -> bool:
+        [mask] = re.findall(r"^SigCgt:\t(.+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+        return bool(int(mask, 16) >> signal.SIGCHLD - 1 & 1)
+
+    monkeypatch.setattr("sandbox_server.server.time", SimpleNamespace(monotonic=lambda: 100.0))
+    server = SandboxServer(settings(base))
+    before = signal.getsignal(signal.SIGCHLD)
+    try:
+        with server._signals():
+            for _ in range(2):
+                assert caught() and server._reap_at == math.inf
+                os.kill(os.getpid(), signal.SIGCHLD)
+                assert not caught() and server._reap_at == 100.1
+                assert signal.getsignal(signal.SIGCHLD) not in (before, signal.SIG_DFL)  # for one that came before
+                os.kill(os.getpid(), signal.SIGCHLD)
+                server._reap()
+        assert signal.getsignal(signal.SIGCHLD) == before and not caught()
+    finally:
+        server.close()
 
 
 def test_a_thread_leaves_the_signals_of_the_process_alone(base: Path) -> None:
