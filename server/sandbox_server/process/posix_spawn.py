@@ -52,7 +52,7 @@ def posix_spawn(program: str, argv: Sequence[str], env: Sequence[str], files: tu
     pid = ctypes.c_int()
     actions = _actions(*files, cwd)  # held until the call returns, whatever other threads put into the cache
     error = _function("posix_spawn")(
-        ctypes.byref(pid), os.fsencode(program), actions.address, _attributes().address, _words(argv), _words(env)
+        ctypes.byref(pid), _words((program,))[0], actions.address, _attributes().address, _words(argv), _words(env)
     )
     if error:
         raise OSError(error, os.strerror(error), program)

@@ -191,9 +191,13 @@ def test_a_nul_never_cuts_or_splits_a_word() -> None:
         pytest.skip("needs glibc 2.34 or later")
     root = os.open("/", os.O_PATH)
     try:
-        for argv, env in ((("true", "a\0b"), ()), (("true",), ("A=\0B=1",))):
+        for words in (
+            ("/bin/true", ("true", "a\0b"), ()),
+            ("/bin/true", ("true",), ("A=\0B=1",)),
+            ("/bin/true\0", ("true",), ()),
+        ):
             with pytest.raises(ValueError, match="null"):
-                posix_spawn("/bin/true", argv, env, (NOTHING, NOTHING, NOTHING), root)
+                posix_spawn(*words, (NOTHING, NOTHING, NOTHING), root)
         with pytest.raises(ValueError, match="descriptor 2"):
             posix_spawn("/bin/true", ("true",), (), (NOTHING, 2, NOTHING), root)
     finally:
