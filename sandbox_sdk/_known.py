@@ -18,6 +18,7 @@ class Known:
 
     snapshot: Snapshot | None = None
     ours: bool | None = None  # None until the first answer
+    sandbox: str = ""  # the name of the one that the server is of, where it is of one
     takes_parts: bool | None = None  # whether uploads may come in parts; None until somebody asks
     listeners: list[Callable[[ServerAPIError], object]] = field(default_factory=list)
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from .. import _browser_calls as calls
 from .._browser_calls import BrowserContent, BrowserPage, ConsoleList, PageMoment
+from .._parts import Part
 from .._public import public
 from .._sync.browser import Browser  # async only
 from ._twins import AsyncBrowserTwins  # async only
@@ -13,16 +14,13 @@ from .connection import AsyncConnection
 
 
 @public
-class AsyncBrowser(AsyncBrowserTwins):
+class AsyncBrowser(AsyncBrowserTwins, Part[AsyncConnection]):
     """One headless page, kept from call to call. Times are seconds.
 
     The policy must switch the group ``browser`` on; where the page may go is said by ``url_allow`` and ``url_deny``,
     and private addresses are refused. Actions raise `CommandTimeoutError` or another `ServerAPIError` with the code
     that tells what went wrong: ``timeout``, ``element_not_found``, ``browser_failed``, ``browser_unavailable``.
     """
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     @property
     def _twin(self) -> Browser:  # async only

@@ -8,6 +8,7 @@ from typing import Any
 from .. import _writing_calls as writing
 from .._acompat import acallback, arun_blocking
 from .._models import Receipt
+from .._parts import Part
 from .._sync.changes import FileChanges  # async only
 from .._writing import EditResult
 from ..transfer import source as sources
@@ -23,11 +24,11 @@ from .transfers import (
 from .uploads import AsyncUpload
 
 
-class AsyncFileChanges(AsyncFileChangesTwins):
+class AsyncFileChanges(AsyncFileChangesTwins, Part[AsyncConnection]):
     """What `AsyncFiles` does to files that are there already."""
 
     def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._transfers = AsyncTransfers(connection)
 
     @property

@@ -118,7 +118,7 @@ class AsyncServerClient(AsyncServerClientTwins):
 
     def with_token(self, token: str) -> AsyncServerClient:
         """Another client of the same server, with another credential."""
-        return self._around(self._connection.binding.with_token(token), Known())
+        return self._around(self._connection.binding.with_token(token), Known(sandbox=self._connection.known.sandbox))
 
     async def aclose(self) -> None:
         """Close the connections. A client that the caller brought stays open."""
@@ -133,4 +133,5 @@ class AsyncServerClient(AsyncServerClientTwins):
         await self.aclose()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.address}>"
+        of = "of " if self._connection.known.sandbox else ""
+        return f"<{type(self).__name__} {of}{self._connection.where}>"

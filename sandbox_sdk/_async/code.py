@@ -14,6 +14,7 @@ from .._display.shown import Shown
 from .._display.table import Table
 from .._errors import CommandTimeoutError
 from .._output import KEEP, Course, EventCourse, FramedCourse, Kept
+from .._parts import Part
 from .._public import public
 from .._reports import CodeResult
 from .._sync.code import Code, CodeContext  # async only
@@ -25,11 +26,8 @@ _GRACE = 10.0  # seconds beyond the timeout after which we stop believing in the
 
 
 @public
-class AsyncCode(AsyncCodeTwins):
+class AsyncCode(AsyncCodeTwins, Part[AsyncConnection]):
     """Runs pieces of code."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     @property
     def _twin(self) -> Code:  # async only

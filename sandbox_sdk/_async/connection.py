@@ -54,6 +54,11 @@ class AsyncConnection:
                 self._twin = ServerClient._around(self.binding, self.known)
             return self._twin
 
+    @property
+    def where(self) -> str:
+        """What a reader knows the server by: the name of its sandbox, else the address."""
+        return f'sandbox "{self.known.sandbox}"' if self.known.sandbox else self.binding.address
+
     async def send(self, call: Call[T]) -> T:
         """Make one call and answer its decoded result."""
         async with self.stream(call) as response:

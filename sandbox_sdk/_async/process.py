@@ -10,6 +10,7 @@ from .._errors import CommandTimeoutError, EndpointNotAvailableError, PayloadToo
 from .._listings import ProcessList
 from .._models import CommandResult, ProcessInfo
 from .._output import KEEP, Course, Kept
+from .._parts import Part
 from .._public import public
 from .._sync.process import Processes  # async only
 from ._twins import AsyncProcessesTwins  # async only
@@ -21,11 +22,8 @@ _GRACE = 10.0  # seconds beyond a command's timeout after which we stop believin
 
 
 @public
-class AsyncProcesses(AsyncProcessesTwins):
+class AsyncProcesses(AsyncProcessesTwins, Part[AsyncConnection]):
     """Runs commands in the sandbox."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     @property
     def _twin(self) -> Processes:  # async only

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _calls as calls
 from .._call import call, each, nothing
+from .._parts import Part
 from .._public import public
 from .._reports import (
     CommandInfo,
@@ -26,11 +27,8 @@ from .connection import AsyncConnection
 
 
 @public
-class AsyncSystem(AsyncSystemTwins):
+class AsyncSystem(AsyncSystemTwins, Part[AsyncConnection]):
     """Facts about the machine."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     @property
     def _twin(self) -> System:  # async only
@@ -69,11 +67,8 @@ class AsyncSystem(AsyncSystemTwins):
 
 
 @public
-class AsyncCommands(AsyncCommandsTwins):
+class AsyncCommands(AsyncCommandsTwins, Part[AsyncConnection]):
     """Commands that the operator of the server has registered."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     @property
     def _twin(self) -> Commands:  # async only
@@ -90,11 +85,8 @@ class AsyncCommands(AsyncCommandsTwins):
 
 
 @public
-class AsyncGit(AsyncGitTwins):
+class AsyncGit(AsyncGitTwins, Part[AsyncConnection]):
     """Looks at repositories."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     @property
     def _twin(self) -> Git:  # async only

@@ -15,6 +15,7 @@ from .. import _wire as wire
 from .._display.shown import Shown
 from .._display.table import Cell, Table
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, SandboxError, ServerAPIError
+from .._parts import Part
 from .._pty_models import CONNECT, SIGNALS, TerminalInfo, TerminalList, error_from_close, message
 from .._public import public
 from .._sockets import AsyncWebSocket, Closed
@@ -24,11 +25,8 @@ from .connection import AsyncConnection
 
 
 @public
-class AsyncTerminals(AsyncTerminalsTwins):
+class AsyncTerminals(AsyncTerminalsTwins, Part[AsyncConnection]):
     """Opens terminals, and finds those that are open."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
 
     @property
     def _twin(self) -> Terminals:  # async only

@@ -27,6 +27,7 @@ REASONS = {
     "endpoint_disabled": "switched off",
     "missing_scope": "this identity lacks the scope",
     "not_implemented": "not offered by this server",
+    "unknown_endpoint": "not offered by this server",
 }
 VERDICTS = {"allowed": Cell("allowed", "good"), "limited": Cell("◐ limited"), "denied": Cell("denied", "bad")}
 HOLDERS = {"api": "the server", "kernel": "the kernel"}

@@ -35,6 +35,7 @@ _PRE = (
     "border-left:3px solid rgba(128,128,128,.35);background:none;color:inherit;"
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);line-height:1.35"
 )
+_LONG_WORD = 80  # characters: one that is longer is broken, or it would make the table wider than the page
 _CELL = "padding:.2em 1.4em .2em 0;vertical-align:top;white-space:pre-wrap;border:0;background:none"
 
 
@@ -141,4 +142,5 @@ def _cell(cell: str | Cell, right: bool, tag: str = "td") -> str:
     shown = cell if isinstance(cell, Cell) else Cell(cell)
     align = "right" if right else "left"
     line = f";{_LINE};font-weight:400" if tag == "th" else ""
+    line += ";overflow-wrap:anywhere" if max(map(len, shown.text.split()), default=0) > _LONG_WORD else ""
     return f'<{tag} style="{_CELL};text-align:{align}{line}">{_marked(shown)}</{tag}>'

@@ -7,21 +7,19 @@ from typing import Any, Literal
 
 from .. import _browser_calls as calls
 from .._browser_calls import BrowserContent, BrowserPage, ConsoleList, PageMoment
+from .._parts import Part
 from .._public import public
 from .connection import Connection
 
 
 @public
-class Browser:
+class Browser(Part[Connection]):
     """One headless page, kept from call to call. Times are seconds.
 
     The policy must switch the group ``browser`` on; where the page may go is said by ``url_allow`` and ``url_deny``,
     and private addresses are refused. Actions raise `CommandTimeoutError` or another `ServerAPIError` with the code
     that tells what went wrong: ``timeout``, ``element_not_found``, ``browser_failed``, ``browser_unavailable``.
     """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def navigate(
         self, url: str, *, wait_until: PageMoment = "networkidle", timeout: float | None = None

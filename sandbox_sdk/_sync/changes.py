@@ -9,6 +9,7 @@ from typing import Any
 from .. import _writing_calls as writing
 from .._acompat import callback, run_blocking
 from .._models import Receipt
+from .._parts import Part
 from .._writing import EditResult
 from ..transfer import source as sources
 from ..transfer.options import Options, Verify
@@ -21,11 +22,11 @@ from .transfers import (
 from .uploads import Upload
 
 
-class FileChanges:
+class FileChanges(Part[Connection]):
     """What `Files` does to files that are there already."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._transfers = Transfers(connection)
 
     def append(

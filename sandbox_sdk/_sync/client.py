@@ -113,7 +113,7 @@ class ServerClient:
 
     def with_token(self, token: str) -> ServerClient:
         """Another client of the same server, with another credential."""
-        return self._around(self._connection.binding.with_token(token), Known())
+        return self._around(self._connection.binding.with_token(token), Known(sandbox=self._connection.known.sandbox))
 
     def close(self) -> None:
         """Close the connections. A client that the caller brought stays open."""
@@ -128,4 +128,5 @@ class ServerClient:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.address}>"
+        of = "of " if self._connection.known.sandbox else ""
+        return f"<{type(self).__name__} {of}{self._connection.where}>"

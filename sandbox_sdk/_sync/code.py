@@ -15,6 +15,7 @@ from .._display.shown import Shown
 from .._display.table import Table
 from .._errors import CommandTimeoutError
 from .._output import KEEP, Course, EventCourse, FramedCourse, Kept
+from .._parts import Part
 from .._public import public
 from .._reports import CodeResult
 from .connection import Connection
@@ -24,11 +25,8 @@ _GRACE = 10.0  # seconds beyond the timeout after which we stop believing in the
 
 
 @public
-class Code:
+class Code(Part[Connection]):
     """Runs pieces of code."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def run(
         self,

@@ -37,6 +37,11 @@ class Connection:
         self.pool = Pool(binding, http_client)
         self.known = Known() if known is None else known
 
+    @property
+    def where(self) -> str:
+        """What a reader knows the server by: the name of its sandbox, else the address."""
+        return f'sandbox "{self.known.sandbox}"' if self.known.sandbox else self.binding.address
+
     def send(self, call: Call[T]) -> T:
         """Make one call and answer its decoded result."""
         with self.stream(call) as response:

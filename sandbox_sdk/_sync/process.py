@@ -11,6 +11,7 @@ from .._errors import CommandTimeoutError, EndpointNotAvailableError, PayloadToo
 from .._listings import ProcessList
 from .._models import CommandResult, ProcessInfo
 from .._output import KEEP, Course, Kept
+from .._parts import Part
 from .._public import public
 from .connection import Connection
 from .handle import Process
@@ -20,11 +21,8 @@ _GRACE = 10.0  # seconds beyond a command's timeout after which we stop believin
 
 
 @public
-class Processes:
+class Processes(Part[Connection]):
     """Runs commands in the sandbox."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def run(
         self,

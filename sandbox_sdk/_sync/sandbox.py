@@ -147,7 +147,7 @@ class Sandbox:
         if self._closed or self._local.stopped:
             raise SandboxError(f'sandbox "{self.name}" is closed', hint="start another one, or attach to a kept one")
         if self._server is None:
-            self._server = ServerClient(uds=self._local.socket, token=self._local.state.token)
+            self._server = self.server_at()
         return self._server
 
     def server_at(
@@ -156,7 +156,9 @@ class Sandbox:
         """Another client: with another identity's token, or of another server inside. The caller closes it."""
         if port == SERVER_PORT:
             token = token or self._local.state.token
-            return ServerClient(uds=self._local.socket, token=token, timeout=timeout)
+            client = ServerClient(uds=self._local.socket, token=token, timeout=timeout)
+            client._connection.known.sandbox = self.name
+            return client
         if self.network != "shared":
             raise SandboxError(
                 f'port {port} of sandbox "{self.name}" cannot be reached, its network is {self.network}',

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _calls as calls
 from .._call import call, each, nothing
+from .._parts import Part
 from .._public import public
 from .._reports import (
     CommandInfo,
@@ -25,11 +26,8 @@ from .connection import Connection
 
 
 @public
-class System:
+class System(Part[Connection]):
     """Facts about the machine."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def info(self) -> SystemInfo:
         """Hardware and software."""
@@ -64,11 +62,8 @@ class System:
 
 
 @public
-class Commands:
+class Commands(Part[Connection]):
     """Commands that the operator of the server has registered."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def list(self) -> CommandList:
         """The commands this identity may run."""
@@ -81,11 +76,8 @@ class Commands:
 
 
 @public
-class Git:
+class Git(Part[Connection]):
     """Looks at repositories."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def status(self, path: str = ".") -> GitStatus:
         """The branch and the changed files."""

@@ -16,6 +16,7 @@ from .. import _wire as wire
 from .._display.shown import Shown
 from .._display.table import Cell, Table
 from .._errors import CommandTimeoutError, EndpointNotAvailableError, SandboxError, ServerAPIError
+from .._parts import Part
 from .._pty_models import CONNECT, SIGNALS, TerminalInfo, TerminalList, error_from_close, message
 from .._public import public
 from .._sockets import WebSocket, Closed
@@ -23,11 +24,8 @@ from .connection import Connection
 
 
 @public
-class Terminals:
+class Terminals(Part[Connection]):
     """Opens terminals, and finds those that are open."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def create(
         self,

@@ -86,3 +86,18 @@ def test_as_a_part_of_something_else_a_value_is_one_line() -> None:
     entry = FileEntry("a", "a", "file")
     for whole in ((FileList([entry]), 1), {"a": entry}):
         assert Shell(kernel=False).shown(whole)["text/plain"].replace("\n", "").replace("  ", "") == repr(whole)
+
+
+def test_a_part_of_a_sandbox_shows_its_methods_under_the_name_of_the_sandbox(sandbox: Sandbox) -> None:
+    shell = Shell(kernel=False)
+    shown = shell.shown(sandbox.git)
+    assert shown["text/plain"].splitlines()[:2] == [
+        'git of sandbox "shown"',
+        "  status  The branch and the changed files",
+    ]
+    assert "diff</span>" in shown["text/html"] and sandbox._local.socket not in str(shown)
+    assert shell.shown({"git": sandbox.git})["text/plain"] == "{'git': <Git of sandbox \"shown\">}"
+    for server in (sandbox.server, sandbox.server_at(token="other")):
+        assert repr(server) == '<ServerClient of sandbox "shown">'
+    other = AsyncSandbox(sandbox._local)
+    assert repr(other.pty) == '<AsyncTerminals of sandbox "shown">' and shell.shown(other.git) == shown

@@ -87,6 +87,11 @@ def test_what_is_long_is_cut_and_says_so() -> None:
     assert text.count("\n") == 202 and len(text) < 1000 and text.endswith("\n800 more lines: .content has them")
 
 
+def test_a_long_address_is_broken_where_the_page_ends_and_short_words_never_are() -> None:
+    long, short = (BrowserPage(f"http://a/{'x' * n}", "A", 200)._repr_mimebundle_()["text/html"] for n in (100, 50))
+    assert long.count(";overflow-wrap:anywhere") == 1 and "overflow-wrap" not in short
+
+
 def test_what_is_not_the_same_in_every_run_is_not_seen_in_lists_of_it_either() -> None:
     changes = [FileChange("created", "a", cursor="17-42")]
     assert repr(changes) == "[FileChange(type='created', path='a', is_dir=False, old_path=None)]"
