@@ -20,6 +20,8 @@ MEDIA_TYPES: dict[ArchiveFormat, str] = {
     "tar.gz": "application/gzip",
     "zip": "application/zip",
 }
+#: What the name of an archive ends in.
+ENDINGS: dict[str, ArchiveFormat] = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar.gz", ".tgz": "tar.gz"}
 
 
 @public
@@ -68,3 +70,8 @@ def format_of(start: bytes) -> ArchiveFormat:
     if start.startswith(b"PK"):
         return "zip"
     return "tar.gz" if start.startswith(b"\x1f\x8b") else "tar"
+
+
+def format_named(name: str) -> ArchiveFormat | None:
+    """By the end of a file's name, in upper or lower case; None where that tells nothing."""
+    return next((format for end, format in ENDINGS.items() if name.lower().endswith(end)), None)

@@ -614,7 +614,7 @@ class AsyncFilesTwins:
         paths: str | Sequence[str],
         dst: str | os.PathLike[str],
         *,
-        format: ArchiveFormat = "tar.gz",
+        format: ArchiveFormat | None = None,
         level: int | None = None,
         progress: ProgressCallback | None = None,
     ) -> Receipt:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _calls as calls
 from .._acompat import acallback, apieces, arun_blocking
-from .._archive_calls import ArchiveFormat, Unpacked
+from .._archive_calls import ArchiveFormat, Unpacked, format_named
 from .._errors import EndpointNotAvailableError, NotFoundError, NotTextError
 from .._listings import FileList
 from .._models import FileInfo, Receipt
@@ -246,22 +246,23 @@ class AsyncFiles(AsyncFilesTwins, AsyncFileChanges):
         paths: str | Sequence[str],
         dst: str | os.PathLike[str],
         *,
-        format: ArchiveFormat = "tar.gz",
+        format: ArchiveFormat | None = None,
         level: int | None = None,
         progress: ProgressCallback | None = None,
     ) -> Receipt:
         """Pack files and directories of the sandbox into one local archive, streamed as it is read.
 
         What the policy hides, and links that lead out of what it allows, are left out. A local file stays as it was
-        until all of the archive is here. `level` is 0 (none) to 9. `progress` is told the bytes so far, as done and in
-        all.
+        until all of the archive is here. `format` is what the name of `dst` ends in when nobody says, else tar.gz.
+        `level` is 0 (none) to 9. `progress` is told the bytes so far, as done and in all.
 
         Raises `NotFoundError` and `PolicyDeniedError` when one of the paths is not there, or not allowed, and
         `SandboxConnectionError` when the archive broke off.
         """
         report = Progress(acallback(progress))
         wanted = [paths] if isinstance(paths, str) else list(paths)
-        receipt = await self._archives.pack(wanted, os.fspath(dst), format, level, report)
+        local = os.fspath(dst)
+        receipt = await self._archives.pack(wanted, local, format or format_named(local) or "tar.gz", level, report)
         report.finish()
         return receipt
 

@@ -44,6 +44,28 @@ async def test_what_is_packed_arrives_and_can_be_unpacked_again(
         assert (home / name / "d/a.txt").read_text() == "alpha"
 
 
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("x.zip", b"PK"),
+        ("x.ZIP", b"PK"),
+        ("x.tar", b"d/"),
+        ("x.tar.gz", b"\x1f\x8b"),
+        ("x.tgz", b"\x1f\x8b"),
+        ("x", b"\x1f\x8b"),
+    ],
+)
+async def test_the_name_of_an_archive_tells_its_format(
+    server: ServerProcess, home: Path, tmp_path: Path, name: str, start: bytes
+) -> None:
+    plant(home)
+    async with AsyncServerClient(server.url) as client:
+        await client.files.archive(f"{home.name}/d", tmp_path / name)
+        assert (tmp_path / name).read_bytes()[:2] == start
+        await client.files.archive(f"{home.name}/d", tmp_path / name, format="zip")
+        assert (tmp_path / name).read_bytes()[:2] == b"PK"
+
+
 async def test_several_paths_go_into_one_archive(server: ServerProcess, home: Path, tmp_path: Path) -> None:
     plant(home)
     async with AsyncServerClient(server.url) as client:
