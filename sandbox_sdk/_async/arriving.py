@@ -62,6 +62,10 @@ class AsyncArriving(Generic[T]):
         self._closed = True
         await self._release()
 
+    def __repr__(self) -> str:
+        state = "ended" if self._over() else "closed" if self._closed else "open" if self._response else "not begun"
+        return f"<{type(self).__name__} of {self._connection.where}: {state}>"
+
     async def _receive(self) -> None:
         """Take the next bytes from the network and sort them into items."""
         raise NotImplementedError

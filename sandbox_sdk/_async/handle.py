@@ -48,6 +48,9 @@ class AsyncStdin(AsyncStdinTwins):
         """End of file: the process will read no more."""
         await self._connection.send(calls.stdin(self._pid, None, eof=True))
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of process {self._pid}>"
+
 
 @public
 class AsyncProcess(AsyncProcessTwins, Shown):

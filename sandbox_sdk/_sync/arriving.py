@@ -63,6 +63,10 @@ class Arriving(Generic[T]):
         self._closed = True
         self._release()
 
+    def __repr__(self) -> str:
+        state = "ended" if self._over() else "closed" if self._closed else "open" if self._response else "not begun"
+        return f"<{type(self).__name__} of {self._connection.where}: {state}>"
+
     def _receive(self) -> None:
         """Take the next bytes from the network and sort them into items."""
         raise NotImplementedError

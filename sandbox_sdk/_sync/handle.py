@@ -43,6 +43,9 @@ class Stdin:
         """End of file: the process will read no more."""
         self._connection.send(calls.stdin(self._pid, None, eof=True))
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of process {self._pid}>"
+
 
 @public
 class Process(Shown):

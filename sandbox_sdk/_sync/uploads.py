@@ -80,6 +80,10 @@ class Upload:
         with self._connection.stream(writing.cancel_upload(self._state.place)) as response:
             response.read()
 
+    def __repr__(self) -> str:
+        of = "" if self.size is None else f" of {self.size}"
+        return f'<{type(self).__name__} "{self.path}": {self.offset}{of} bytes{", over" if self._state.over else ""}>'
+
     def _send_all(self, source: Pieces, size: int, progress: Progress) -> Receipt:
         """A whole source whose size is known, in as few requests as it takes."""
         return self._checked(self._send(source, size, last=True, progress=progress))
