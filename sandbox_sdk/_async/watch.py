@@ -52,7 +52,10 @@ class AsyncFileWatch(AsyncArriving[FileChange]):
 
     @property
     def mode(self) -> str:
-        """``inotify`` where the server's kernel tells, ``polling`` where it has to look; empty if unknown."""
+        """``inotify`` where the server's kernel tells, ``polling`` where it has to look; empty if unknown.
+
+        It may change while one watches: then some part of the directory has to be looked at, or no more.
+        """
         return self._mode
 
     @property
@@ -129,7 +132,7 @@ class AsyncFileWatch(AsyncArriving[FileChange]):
             change = FileChange.from_wire(data, "overflow" if event.event == "overflow" else "")
             self._pending.append(change)
             self._failures = 0
-        elif event.event == "ready":
+        elif event.event in ("ready", "mode"):
             self._ready = True
             self._mode = wire.text(data, "mode")
         elif event.event == "end":

@@ -29,7 +29,10 @@ def files_watch(
     renames: bool,
     cursor: str,
 ) -> Response:
-    """``ready``, then ``change`` events, until the time is up or the directory is gone: ``end``."""
+    """``ready``, then ``change`` events, until the time is up or the directory is gone: ``end``.
+
+    ``overflow`` tells that changes are lost, ``mode`` that the kernel gives no notices any more, or gives them again.
+    """
     limit = call.grant.seconds("max_duration_seconds") or _LONGEST
     seconds = min(limit if timeout is None else max(timeout, _SHORTEST), limit)
     subject = Subject(call.grant.paths, path.path, recursive, renames)
@@ -51,26 +54,33 @@ def files_watch(
 
 
 def _events(reader: Reader, path: str, deadline: float) -> Iterator[bytes | Wait]:
-    mode = "polling" if reader.polls else "inotify"
+    mode = _mode(reader)
     yield streams.event("ready", {"path": path, "mode": mode, "cursor": reader.cursor})
     heartbeat = time.monotonic() + HEARTBEAT
     while True:
         gap, changes = reader.read()
-        if gap is not None:
-            yield _overflow(path, gap)
-        if changes:
-            yield b"".join(_told(change, cursor) for change, cursor in changes)
+        told = [] if gap is None else [_overflow(path, gap)]
+        told += [_told(change, cursor) for change, cursor in changes]
+        if _mode(reader) != mode:
+            mode = _mode(reader)
+            told.append(streams.event("mode", {"mode": mode, "cursor": reader.cursor}))
+        if told:
+            yield b"".join(told)
         now = time.monotonic()
         if reader.ended is not None or now >= deadline:
             reason = reader.ended or "timeout"
             yield streams.event("end", {"reason": reason, "cursor": reader.cursor})
             return
-        if gap is not None or changes:
+        if told:
             heartbeat = now + HEARTBEAT
         elif now >= heartbeat:
             heartbeat = now + HEARTBEAT
             yield _COMMENT
         yield Wait(reader.descriptors, min(deadline, heartbeat, reader.due))
+
+
+def _mode(reader: Reader) -> str:
+    return "polling" if reader.polls else "inotify"
 
 
 def _told(change: Change, cursor: str) -> bytes:

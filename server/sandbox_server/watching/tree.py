@@ -60,12 +60,8 @@ class Tree:
         except BaseException:
             self.close()
             raise
+        self.polls = bool(self._polled)  # whether the kernel does not tell, or not everywhere
         self._plan_poll(0.0)
-
-    @property
-    def polls(self) -> bool:
-        """Whether the kernel does not tell, or not everywhere."""
-        return bool(self._polled)
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -85,7 +81,7 @@ class Tree:
                 self._plan_poll(0.0)
 
     def listen(self, ring: Callable[[], None]) -> None:
-        """`ring` is called when there is news that another reader has found."""
+        """`ring` is called when there is news that another reader has found, or `polls` is another than before."""
         with self._lock:
             self._listeners.add(ring)
 
@@ -101,20 +97,23 @@ class Tree:
         with self._lock:
             if self.ended is not None:
                 return
-            before = self.last
+            before = self.last, self.polls
             self._take_notices()
             now = time.monotonic()
             if now >= self._poll_at or (at_once and self._polled):
-                self._dirty |= dict.fromkeys(self._polled)
+                polled = set(self._polled)
+                self._dirty |= dict.fromkeys(polled)
                 self._flush()
+                self.polls = not polled.isdisjoint(self._polled)  # where a directory was only moved from, it is over
                 self._plan_poll(time.monotonic() - now)
             elif self._dirty and (at_once or now >= self._flush_at):
                 self._flush()
             if bool(self._polled) != (self._poll_at < math.inf):
                 self._plan_poll(0.0)
+            self.polls &= bool(self._polled)
             if self.ended is None and (at_once or now >= self._check_at):
                 self._check_top()
-            if self.last != before or self.ended is not None:
+            if (self.last, self.polls) != before or self.ended is not None:
                 for ring in self._listeners:
                     ring()
 

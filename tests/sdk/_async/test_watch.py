@@ -106,6 +106,18 @@ async def test_a_watch_goes_on_behind_the_last_change_when_the_connection_breaks
     assert watch.reason == "removed"
 
 
+async def test_a_watch_knows_when_the_server_begins_to_poll() -> None:
+    def answer(exchange: Exchange) -> None:
+        polling = b'event: mode\ndata: {"mode":"polling","cursor":"t-1"}\n\n'
+        exchange.stream(ready("t-0"), change("a", "t-1") + polling, change("b", "t-2"), end("removed", "t-2"), kind=SSE)
+
+    with scripted(answer) as server:
+        async with AsyncServerClient(server.url) as client, client.files.watch("d") as watch:
+            assert watch.mode == "inotify"
+            seen = [found.path async for found in watch]
+    assert (seen, watch.mode, watch.cursor) == (["/d/a", "/d/b"], "polling", "t-2")
+
+
 async def test_a_watch_that_never_hears_anything_new_gives_up() -> None:
     with scripted(lambda exchange: exchange.stream(ready("t-0"), kind=SSE, end=False)) as server:
         async with AsyncServerClient(server.url) as client:

@@ -40,7 +40,7 @@ class Watcher:
             raise
 
     def next(self) -> tuple[str, dict[str, Any]]:
-        """The next event; comments are passed over."""
+        """The next event. Comments are passed over, and that a directory just moved is polled for now."""
         name, data = "", ""
         while True:
             line = self.reply.readline().decode()
@@ -49,6 +49,8 @@ class Watcher:
                 name = line[7:-1]
             elif line.startswith("data: "):
                 data = line[6:]
+            elif name == "mode":
+                name = ""
             elif name:
                 event = json.loads(data)
                 self.cursor = event["cursor"]

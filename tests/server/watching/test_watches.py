@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
 import select
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +120,66 @@ def test_field_052_the_file_systems_of_networks_are_known_by_their_number(
         queue.close()
     monkeypatch.undo()
     assert {0x6969, 0xFF534D42, 0x65735546, 0x01021997} <= inotify._SHARED  # NFS, CIFS, FUSE, 9P
+
+
+def told(stream: Iterator[bytes | Wait]) -> list[tuple[str, dict[str, Any]]]:
+    """The events of the next piece that has any."""
+    for piece in stream:
+        if isinstance(piece, bytes) and piece.startswith(b"event: "):
+            events = (event.split("\n") for event in piece.decode().removesuffix("\n\n").split("\n\n"))
+            return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in events]
+        if isinstance(piece, Wait):
+            select.select(piece.descriptors, [], [], max(0.0, piece.until - time.monotonic()))
+    raise AssertionError("the stream has ended")
+
+
+@pytest.mark.field(52)
+def test_field_052_a_watch_whose_notices_run_out_says_that_it_polls_and_when_no_more(
+    service: Watches, guards: PathGuards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = attach(service, guards, recursive=True)
+    with contextlib.closing(watch._events(reader, str(tmp_path), time.monotonic() + 3600)) as stream:
+        [(name, facts)] = told(stream)
+        assert (name, facts["mode"]) == ("ready", "inotify")
+        SILENT["no more watches"](monkeypatch)
+        (tmp_path / "d").mkdir()
+        [(name, made)] = told(stream)
+        assert (name, made["path"]) == ("change", str(tmp_path / "d"))
+        [mode] = told(stream)
+        assert mode == ("mode", {"mode": "polling", "cursor": made["cursor"]})
+        (tmp_path / "d" / "f").touch()
+        [(name, facts)] = told(stream)  # the mode is told once
+        assert (name, facts["path"]) == ("change", str(tmp_path / "d" / "f"))
+        os.rename(tmp_path / "d", f"{tmp_path}-elsewhere")
+        *gone, mode = told(stream)
+        assert [facts["type"] for _, facts in gone] == ["deleted", "deleted"]
+        assert mode == ("mode", {"mode": "inotify", "cursor": reader.cursor})
+    reader.close()
+
+
+@pytest.mark.field(52)
+def test_field_052_every_reader_is_woken_when_polling_begins_though_nothing_has_changed(
+    service: Watches, guards: PathGuards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shut(self: Below, path: str) -> int:
+        if path == "d":
+            raise PermissionError
+        return open_(self, path)
+
+    open_ = Below.open
+    (tmp_path / "d").mkdir()
+    monkeypatch.setattr(Below, "open", shut)
+    one, other = attach(service, guards, recursive=True), attach(service, guards, recursive=True)
+    assert not other.polls
+    monkeypatch.setattr(Below, "open", open_)
+    SILENT["no more watches"](monkeypatch)
+    assert other.read() == (None, [])
+    (tmp_path / "d").chmod(0o755)  # now it can be entered
+    eventually(lambda: one.read() == (None, []) and one.polls)
+    woken, _, _ = select.select(other.descriptors[:1], [], [], 0)
+    assert woken == [other.descriptors[0]]
+    one.close()
+    other.close()
 
 
 def test_polling_rests_longer_than_it_works(
