@@ -9,7 +9,7 @@ from .args import Word
 from .config import Settings
 from .grammar import Command, Mistake, Parsed, nearest, parse, words_of
 from .invocation import Front, Invocation, Outcome
-from .progress import Waiting
+from .progress import Line, Status, Waiting
 from .session import Session
 from .vocabulary import commands
 
@@ -49,12 +49,18 @@ def perform(call: Invocation) -> Outcome:
     """Do what has been read."""
     module, _, function = _VERBS[call.parsed.command.name].partition(".")
     verb: Callable[[Invocation], Outcome] = getattr(importlib.import_module(f".verbs.{module}", __package__), function)
-    name, front = call.parsed.command.name, call.front
-    with Waiting(front.out, name, terminal=front.terminal and not front.quiet and name not in _SPEAKING):
+    with Waiting(_status(call), call.parsed.command.name):
         outcome = verb(call)
     if outcome.shown is not None:
-        outcome.shown.terminal = front.terminal
+        outcome.shown.terminal = call.front.terminal
     return outcome
+
+
+def _status(call: Invocation) -> Status | None:
+    front = call.front
+    if front.quiet or call.settings.ui == "html" or call.parsed.command.name in _SPEAKING:
+        return None
+    return Line(front.out) if front.terminal else front.status
 
 
 def read(line: str, cell: bool = False, words: list[Word] | None = None) -> Parsed:

@@ -9,7 +9,7 @@ from typing import Any
 from .config import Settings
 from .grammar import Mistake, Parsed
 from .live import LiveText, Sink
-from .progress import Progress
+from .progress import Progress, Status
 from .render import Row
 from .results import Shown
 from .session import Entry, Session
@@ -30,6 +30,8 @@ class Front:
     """Live widgets, where there is a page to show them."""
     show: Show | None = None
     """Shows a bundle of representations as an output of its own, where that can be done."""
+    status: Status | None = None
+    """Says what is waited for, where that can be taken away again."""
     quiet: bool = False
     """Nothing but results: no progress."""
 

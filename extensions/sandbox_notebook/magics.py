@@ -10,8 +10,9 @@ import os
 import sys
 from typing import Any
 
+from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from IPython.display import display
+from IPython.display import DisplayHandle, display
 from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, default, observe
 
 from .config import SETTINGS, UI, Settings, ui_of
@@ -116,5 +117,28 @@ class SandboxMagics(Magics):
         terminal = not hasattr(self.shell, "kernel") and sys.stdout.isatty()
         views = views_for(self.shell) if self.ui in ("auto", "widget") else None
         return Front(
-            sys.stdout, sys.stderr, terminal, views, lambda data, metadata: display(data, metadata=metadata, raw=True)
+            sys.stdout,
+            sys.stderr,
+            terminal,
+            views,
+            lambda data, metadata: display(data, metadata=metadata, raw=True),
+            _Place() if hasattr(self.shell, "kernel") and not self._captured() else None,
         )
+
+    def _captured(self) -> bool:
+        """Whether outputs are kept for later, one by one: nothing there can be taken away."""
+        return isinstance(getattr(self.shell, "display_pub", None), CapturingDisplayPublisher)
+
+
+class _Place:
+    """A status in a notebook: one output, which is changed."""
+
+    def __init__(self) -> None:
+        self._handle: DisplayHandle | None = None
+
+    def __call__(self, line: str) -> None:
+        data = {"text/plain": line}
+        if self._handle is None:
+            self._handle = display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)

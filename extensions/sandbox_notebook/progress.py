@@ -1,7 +1,7 @@
 """How far a transfer has come: a bar in a terminal, now and then a line in a notebook, nothing for what is quick.
 
 A notebook keeps what was printed, so its lines carry no carriage returns and come seconds apart. Of what has no
-measure a terminal is told for how long it has been going on; a notebook shows by itself that a cell runs.
+measure one is told for how long it has been going on, in a line that goes away.
 """
 
 from __future__ import annotations
@@ -9,14 +9,34 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 
 from .live import Sink
 from .text import printable, size, width
+from .widgets.page import start_thread
+
+Status = Callable[[str], object]
+"""Shows a line in the place of the one before it; an empty one leaves nothing."""
 
 _PATIENCE = 1.0
 _TERMINAL_PAUSE = 0.1
 _NOTEBOOK_PAUSE = 5.0
 _BAR = 24
+
+
+class Line:
+    """A status in a terminal."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._drawn = 0
+
+    def __call__(self, line: str) -> None:
+        if line or self._drawn:
+            gap = " " * max(0, self._drawn - width(line))
+            self._sink.write(f"\r{line}{gap}" if line else f"\r{gap}\r")
+            self._sink.flush()
+            self._drawn = width(line)
 
 
 class Progress:
@@ -32,7 +52,7 @@ class Progress:
         self._clock = clock
         self._began = clock()
         self._due = self._began + _PATIENCE
-        self._drawn = 0
+        self._bar = Line(sink)
 
     def __call__(self, done: int, total: int | None = None) -> None:
         now = self._clock()
@@ -41,18 +61,13 @@ class Progress:
         self._due = now + (_TERMINAL_PAUSE if self._terminal else _NOTEBOOK_PAUSE)
         line = self._line(done, total, done / max(now - self._began, 0.001))
         if self._terminal:
-            gap = " " * max(0, self._drawn - width(line))
-            self._drawn = width(line)
-            self._sink.write(f"\r{line}{gap}")
+            self._bar(line)
         else:
             self._sink.write(f"{line}\n")
-        self._sink.flush()
+            self._sink.flush()
 
     def close(self) -> None:
-        if self._drawn:
-            self._sink.write("\r" + " " * self._drawn + "\r")
-            self._sink.flush()
-            self._drawn = 0
+        self._bar("")
 
     def _line(self, done: int, total: int | None, speed: float) -> str:
         if not total:
@@ -68,16 +83,16 @@ class Progress:
 class Waiting:
     """Around what takes its time without a word: its name and the seconds, after the first one, gone in the end."""
 
-    def __init__(self, sink: Sink, what: str, *, terminal: bool, patience: float = _PATIENCE) -> None:
-        self._sink = sink
+    def __init__(self, status: Status | None, what: str, *, patience: float = _PATIENCE) -> None:
+        self._status = status
         self._what = what
         self._patience = patience
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._tell, name="sandbox-waiting", daemon=True) if terminal else None
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> None:
-        if self._thread is not None:
-            self._thread.start()
+        if self._status is not None:
+            self._thread = start_thread(copy_context(), self._tell, "sandbox-waiting")
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
@@ -85,11 +100,10 @@ class Waiting:
             self._thread.join()
 
     def _tell(self) -> None:
-        began, line = time.monotonic(), ""
+        assert self._status is not None
+        began, told = time.monotonic(), False
         while not self._over.wait(self._patience):
-            line = f"{self._what} … {time.monotonic() - began:.0f} s"
-            self._sink.write(f"\r{line}")
-            self._sink.flush()
-        if line:
-            self._sink.write("\r" + " " * width(line) + "\r")
-            self._sink.flush()
+            self._status(f"{self._what} … {time.monotonic() - began:.0f} s")
+            told = True
+        if told:
+            self._status("")

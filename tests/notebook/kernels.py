@@ -21,6 +21,7 @@ class Cell:
     stdout: str = ""
     stderr: str = ""
     data: list[dict[str, str]] = field(default_factory=list)
+    updates: list[dict[str, str]] = field(default_factory=list)
     error: tuple[str, str, list[str]] | None = None
 
 
@@ -64,6 +65,8 @@ class Kernel:
                 cell.stderr += content["text"]
             case "display_data" | "execute_result":
                 cell.data.append(content["data"])
+            case "update_display_data":
+                cell.updates.append(content["data"])
             case "error":
                 cell.error = content["ename"], content["evalue"], content["traceback"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,6 +137,42 @@ def test_field_167_panes_keep_their_own_lines_and_cells_get_none_of_them(cell: K
         "    assert out == [f'{n} {i}' for i in range(1, 151)] + [f'{n} end'] and f'{n} bad' in lines, (n, lines)"
     )
     assert cell.run(check).error is None
+
+
+SLOW = """
+import os, time
+from sandbox_notebook.verbs import searching
+plain = searching.find
+def slow(call):
+    while not os.path.exists({go!r}):
+        time.sleep(0.01)
+    return plain(call)
+searching.find = slow
+"""
+
+
+def test_a_slow_line_that_says_nothing_tells_for_how_long_and_takes_that_away(cell: Kernel, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    assert cell.run(SLOW.format(go=str(go))).error is None
+    try:
+        done = cell.run("%sandbox find nothing", lambda seen: bool(seen.data), go.touch)
+        go.unlink()
+        stopped = cell.run("%sandbox find nothing", lambda seen: bool(seen.data), cell.interrupt)
+    finally:
+        cell.run("searching.find = plain")
+    status, result = done.data
+    seconds = re.fullmatch(r"find … (\d+) s", status["text/plain"])
+    assert done.error is None and seconds and int(seconds[1]) >= 1
+    assert result["text/plain"] == "nothing found" and done.updates[-1] == {"text/plain": ""}
+    assert stopped.error is not None and stopped.error[:2] == ("KeyboardInterrupt", "find was stopped")
+    assert len(stopped.data) == 1 and stopped.updates[-1] == {"text/plain": ""}
+
+
+def test_what_is_captured_keeps_no_word_of_waiting(cell: Kernel) -> None:
+    front = "front = get_ipython().magics_manager.registry['SandboxMagics']._front()"
+    assert cell.run(f"{front}\nfront.status is None").data[0]["text/plain"] == "False"
+    cell.run(f"%%capture\n{front}")
+    assert cell.run("front.status is None").data[0]["text/plain"] == "True"
 
 
 def test_an_error_reaches_the_front_end_as_an_error(cell: Kernel) -> None:

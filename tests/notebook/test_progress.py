@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from sandbox_notebook import dispatch
-from sandbox_notebook.config import Settings
+from sandbox_notebook.config import Settings, Ui
 from sandbox_notebook.invocation import Front, Invocation, Outcome
-from sandbox_notebook.progress import Progress, Waiting
+from sandbox_notebook.progress import Line, Progress, Status, Waiting
 from sandbox_notebook.session import Session
 from tests.support.waiting import eventually
 
@@ -60,36 +61,42 @@ def test_a_notebook_whose_outputs_are_compared_gets_none() -> None:
 
 def test_a_terminal_is_told_for_how_long_it_waits_and_no_trace_is_left() -> None:
     sink = io.StringIO()
-    with Waiting(sink, "start", terminal=True, patience=0.01):
+    with Waiting(Line(sink), "start", patience=0.01):
         eventually(lambda: sink.getvalue().count("\r") > 2)
     first, *_, blank, last = sink.getvalue().split("\r")[1:]
     assert first == "start … 0 s" and not blank.strip() and len(blank) == len(first) and last == ""
 
 
-@pytest.mark.parametrize(("terminal", "patience"), [(False, 0.0), (True, 60.0)])
-def test_a_notebook_is_told_nothing_and_nobody_of_what_is_quick(terminal: bool, patience: float) -> None:
-    sink = io.StringIO()
-    with Waiting(sink, "start", terminal=terminal, patience=patience):
+@pytest.mark.parametrize("told", [False, True])
+def test_nobody_is_told_of_what_is_quick(told: bool) -> None:
+    lines: list[str] = []
+    with Waiting(lines.append if told else None, "start", patience=60.0):
         pass
-    assert sink.getvalue() == ""
+    assert lines == []
 
 
 @pytest.mark.parametrize(("line", "told"), [("find x", True), ("start", True), ("run x", False), ("watch", False)])
 def test_only_what_writes_nothing_itself_is_waited_for_aloud(
     monkeypatch: pytest.MonkeyPatch, line: str, told: bool
 ) -> None:
-    asked: list[bool] = []
+    asked: list[Status | None] = []
 
     class Heard(Waiting):
-        def __init__(self, *args: object, terminal: bool) -> None:
-            asked.append(terminal)
-            super().__init__(io.StringIO(), "", terminal=False)
+        def __init__(self, status: Status | None, what: str) -> None:
+            asked.append(status)
+            super().__init__(None, what)
 
     monkeypatch.setattr(dispatch, "Waiting", Heard)
     verb: Callable[[Invocation], Outcome] = lambda call: Outcome()  # noqa: E731
     for module, name in (("searching", "find"), ("lifecycle", "start"), ("run", "run"), ("watching", "watch")):
         monkeypatch.setattr(f"sandbox_notebook.verbs.{module}.{name}", verb)
-    for terminal, quiet in ((True, False), (True, True), (False, False)):
-        front = Front(io.StringIO(), io.StringIO(), terminal, quiet=quiet)
-        dispatch.perform(Invocation(dispatch.read(line), Session(), Settings(), front))
-    assert asked == [told, False, False]
+
+    def heard(ui: Ui = "auto", **front: Any) -> Status | None:
+        there = Front(io.StringIO(), io.StringIO(), **front)
+        dispatch.perform(Invocation(dispatch.read(line), Session(), Settings(ui=ui), there))
+        return asked.pop()
+
+    assert isinstance(heard(terminal=True), Line) is told
+    assert heard(status=print) is (print if told else None)
+    assert heard() is heard(status=print, quiet=True) is heard("html", status=print) is heard("html", terminal=True)
+    assert heard() is None
