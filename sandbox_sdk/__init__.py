@@ -120,7 +120,7 @@ if TYPE_CHECKING:
         SandboxStartError,
     )
     from .sandbox.judging import policy_matrix
-    from .sandbox.local_sandbox import LocalSandbox
+    from .sandbox.local_sandbox import LocalSandbox, SandboxList
 
 #: Where public names live; what needs no HTTP library comes first.
 _MODULES = (
@@ -239,6 +239,7 @@ __all__ = [
     "Sandbox",
     "SandboxConnectionError",
     "SandboxError",
+    "SandboxList",
     "SandboxNameTakenError",
     "SandboxNotFoundError",
     "SandboxStartError",

@@ -18,7 +18,7 @@ from ._wire import Json
 
 @public
 @dataclass(frozen=True)
-class PathsInfo:
+class PathsInfo(Shown):
     """Which paths an endpoint takes. The deny patterns themselves are not told."""
 
     allow: tuple[str, ...] = ()

@@ -68,7 +68,7 @@ class Result:
 
 @public
 @dataclass(frozen=True)
-class ErrorInfo:
+class ErrorInfo(Shown):
     """The exception that ended the code: the name of its class, its text, and the lines of its traceback."""
 
     name: str

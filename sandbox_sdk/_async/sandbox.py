@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import sys
 import warnings
@@ -18,7 +17,7 @@ from .._output import KEEP
 from .._public import public
 from .._sync.sandbox import Sandbox  # async only
 from ..sandbox.local import attach, local_sandboxes, start
-from ..sandbox.local_sandbox import LocalSandbox
+from ..sandbox.local_sandbox import LocalSandbox, SandboxList
 from ..sandbox.policies import DEFAULT_PRESET, PolicySource
 from ..sandbox.settings import Settings
 from ._twins import AsyncSandboxTwins  # async only
@@ -103,7 +102,7 @@ class AsyncSandbox(AsyncSandboxTwins):
         return cls(await arun_blocking(lambda: attach(name)))
 
     @classmethod
-    def list_local(cls) -> builtins.list[LocalSandbox]:
+    def list_local(cls) -> SandboxList:
         """All sandboxes of this user on this machine; kept ones also when they have stopped."""
         return local_sandboxes()
 

@@ -9,7 +9,7 @@ from functools import singledispatch
 from typing import Any
 
 from .._archive_calls import Unpacked
-from .._capabilities import EndpointInfo, Snapshot
+from .._capabilities import EndpointInfo, PathsInfo, Snapshot
 from .._errors import SandboxError, ServerAPIError
 from .._listings import FileList, ProcessList
 from .._matrix import MatrixCell, PolicyMatrixData
@@ -121,12 +121,12 @@ def ended(value: CommandResult | CodeResult, how: str) -> Table:
     """What a command or a piece of code has written, below how it ended."""
     notes: list[str | Cell] = []
     for name, text in (("stdout", value.stdout), ("stderr", value.stderr)):
-        notes += _output(name, text)
+        notes += output(name, text)
     notes += ["the output is not complete"] if value.truncated else []
     return Table(headline=Cell(how, "good" if value.success else "bad"), notes=notes)
 
 
-def _output(name: str, text: str) -> list[str | Cell]:
+def output(name: str, text: str) -> list[str | Cell]:
     """One stream: what a terminal would be left with, without its colours; of a long one the end."""
     if not text:
         return []
@@ -212,13 +212,20 @@ def _endpoint(value: EndpointInfo) -> Table:
 
 def bounds(info: EndpointInfo) -> list[tuple[str, str]]:
     """What holds for a call that is allowed, in words."""
-    facts: list[tuple[str, str]] = []
-    if info.paths is not None:
-        facts.append(("paths", ", ".join(info.paths.roots) or "none"))
-        facts += [("read only", "yes")] if info.paths.read_only else []
-        facts += [("denied names", count(info.paths.deny_count, "pattern"))] if info.paths.deny_count else []
-        facts += [(f"{part} is enforced by", HOLDERS[level]) for part, level in info.paths.enforcement.items()]
+    facts = _reach(info.paths) if info.paths is not None else []
     return facts + amounts({**info.defaults, **info.limits}) + amounts(info.params)
+
+
+@table_of.register
+def _paths(value: PathsInfo) -> Table:
+    return Table(pairs(_reach(value)))
+
+
+def _reach(paths: PathsInfo) -> list[tuple[str, str]]:
+    facts = [("paths", ", ".join(paths.roots) or "none")]
+    facts += [("read only", "yes")] if paths.read_only else []
+    facts += [("denied names", count(paths.deny_count, "pattern"))] if paths.deny_count else []
+    return facts + [(f"{part} is enforced by", HOLDERS[level]) for part, level in paths.enforcement.items()]
 
 
 def amounts(values: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._browser_calls import BrowserContent, BrowserPage, ConsoleList, ConsoleLog
 from .._changes import FileChange
-from .._code_models import ContextInfo, ContextList
+from .._code_models import ContextInfo, ContextList, ErrorInfo
 from .._pty_models import TerminalInfo, TerminalList
 from .._reports import (
     CodeResult,
@@ -23,7 +23,7 @@ from .._reports import (
     SystemInfo,
     SystemMetrics,
 )
-from .forms import clipped, ended, table_of
+from .forms import clipped, ended, output, table_of
 from .table import Cell, Row, Table, Tone, pairs
 from .text import count, shortened, signal_name
 
@@ -170,6 +170,12 @@ def _contexts(value: ContextList[Any]) -> Table:
     if not value:
         return Table(notes=["no open context"])
     return Table(rows, ("name", "language", "state", "runs"), frozenset({3}), notes=notes)
+
+
+@table_of.register
+def _exception(value: ErrorInfo) -> Table:
+    head = f"{value.name}: {value.value}" if value.value else value.name
+    return Table(headline=Cell(shortened(head, _LONGEST), "bad"), notes=output("traceback", "\n".join(value.traceback)))
 
 
 @table_of.register

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import sys
 import warnings
@@ -18,7 +17,7 @@ from .._models import CommandResult, Decision
 from .._output import KEEP
 from .._public import public
 from ..sandbox.local import attach, local_sandboxes, start
-from ..sandbox.local_sandbox import LocalSandbox
+from ..sandbox.local_sandbox import LocalSandbox, SandboxList
 from ..sandbox.policies import DEFAULT_PRESET, PolicySource
 from ..sandbox.settings import Settings
 from .browser import Browser
@@ -102,7 +101,7 @@ class Sandbox:
         return cls(run_blocking(lambda: attach(name)))
 
     @classmethod
-    def list_local(cls) -> builtins.list[LocalSandbox]:
+    def list_local(cls) -> SandboxList:
         """All sandboxes of this user on this machine; kept ones also when they have stopped."""
         return local_sandboxes()
 

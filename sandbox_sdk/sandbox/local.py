@@ -25,7 +25,7 @@ from .errors import (
     SandboxStartError,
 )
 from .interpreter import SYSTEM, Interpreter, compile_server, is_inside, this_interpreter
-from .local_sandbox import POLL_SECONDS, LocalSandbox
+from .local_sandbox import POLL_SECONDS, LocalSandbox, SandboxList
 from .order import LEVELS, Attempt, Wish, attempts
 from .readiness import Report, is_healthy, wait_until_ready
 from .settings import Settings
@@ -78,9 +78,9 @@ def attach(name: str) -> LocalSandbox:
     )
 
 
-def local_sandboxes() -> list[LocalSandbox]:
+def local_sandboxes() -> SandboxList:
     """All sandboxes of this user on this machine: those of other processes too, and kept ones that have stopped."""
-    return [found for box in Boxes.of_this_user() if (found := _found(box)) is not None]
+    return SandboxList(found for box in Boxes.of_this_user() if (found := _found(box)) is not None)
 
 
 def _found(box: Box) -> LocalSandbox | None:

@@ -10,9 +10,14 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from .._display.shown import Listing, Shown, frame
 from .._public import public
 from .boxes import Box, State
+
+if TYPE_CHECKING:
+    from .._display.table import Row, Table
 
 STOP_SECONDS, POLL_SECONDS = 20.0, 0.005
 LANDLOCK_TCP_ABI = 4
@@ -20,7 +25,7 @@ LANDLOCK_TCP_ABI = 4
 
 @public
 @dataclass(slots=True, repr=False)
-class LocalSandbox:
+class LocalSandbox(Shown):
     """A server, its box and its state. Any process of the same user may hold one and end it."""
 
     box: Box
@@ -34,6 +39,9 @@ class LocalSandbox:
     def __repr__(self) -> str:
         state = f"{self.isolation}, network {self.network}" if self.running else "stopped"
         return f"<LocalSandbox {self.name!r} {state}{', kept' if self.kept else ''}, root {self.state.root!r}>"
+
+    def _table(self) -> Table:
+        return SandboxList([self])._table()
 
     @property
     def name(self) -> str:
@@ -111,6 +119,28 @@ class LocalSandbox:
             finally:
                 os.close(descriptor)
         return True
+
+
+@public
+class SandboxList(Listing[LocalSandbox]):
+    """The sandboxes of this machine: a list with `to_pandas`."""
+
+    def to_pandas(self) -> Any:
+        names = ("name", "running", "isolation", "network", "kept")
+        return frame([{name: getattr(one, name) for name in names} | {"root": one.state.root} for one in self])
+
+    def _table(self) -> Table:
+        from .._display.forms import clipped
+        from .._display.table import Table
+
+        whole: list[Row] = []
+        for one in self:
+            state = ["running", one.isolation, one.network] if one.running else ["stopped", "", ""]
+            whole.append([one.name, *state, "yes" if one.kept else ""])
+        rows, notes = clipped(whole, "sandbox", "sandboxes")
+        if not self:
+            return Table(notes=["no sandbox"])
+        return Table(rows, ("name", "state", "isolation", "network", "kept"), notes=notes)
 
 
 def landlock_abi() -> int:

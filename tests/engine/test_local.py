@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -634,6 +635,25 @@ def test_default_names_count_within_this_process(machine: Path) -> None:
         assert repr(Sandbox.list_local()[1]) == (
             "<LocalSandbox 'sandbox-1' bubblewrap, network off, root '/workspace'>"
         )
+
+
+def test_the_sandboxes_of_this_machine_are_shown_as_a_table(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Sandbox.list_local()._repr_mimebundle_()["text/plain"] == "no sandbox"
+    with Sandbox.local(isolation="bubblewrap", name="one"):
+        kept = Sandbox.local(isolation="none", name="two", keep=True)
+        kept._local.stop(remove=False)
+        found = Sandbox.list_local()
+        head = "name  state    isolation   network  kept\n"
+        bundle = found._repr_mimebundle_()
+        assert bundle["text/plain"] == f"{head}one   running  bubblewrap  off\ntwo   stopped                       yes"
+        assert found[0]._repr_mimebundle_()["text/plain"] == f"{head}one   running  bubblewrap  off"
+        assert "<table" in bundle["text/html"] and str(machine) not in str(bundle)
+        monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))  # type: ignore[arg-type]
+        assert [(row["name"], row["running"], row["kept"]) for row in found.to_pandas()] == [
+            ("one", True, False),
+            ("two", False, True),
+        ]
+        kept.kill()
 
 
 @pytest.mark.field(172)

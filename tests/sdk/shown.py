@@ -21,6 +21,7 @@ from sandbox_sdk import (
     Decision,
     EditResult,
     EndpointInfo,
+    ErrorInfo,
     FileChange,
     FileEntry,
     FileInfo,
@@ -190,6 +191,16 @@ VALUES: dict[str, tuple[Any, str]] = {
     ),
     "no terminals": (TerminalList(), "no open terminal"),
     "changed file": (GitFile("b", "renamed", "a"), "a → b  renamed"),
+    "exception": (
+        ErrorInfo("ValueError", "no <b>", ("\x1b[31mTraceback\x1b[0m", "  <cell>, line 1")),
+        "✗ ValueError: no <b>\nTraceback\n  <cell>, line 1",
+    ),
+    "exception without a text": (ErrorInfo("KeyboardInterrupt"), "✗ KeyboardInterrupt"),
+    "paths": (
+        PathsInfo(roots=("/w", "/data<b>"), read_only=True, deny_count=1, enforcement={"allow": "kernel"}),
+        "paths                 /w, /data<b>\nread only             yes\ndenied names          1 pattern\n"
+        "allow is enforced by  the kernel",
+    ),
     "change": (FileChange("created", "src/a<b>", cursor="2030"), "created  src/a<b>"),
     "directory renamed": (FileChange("renamed", "new", True, "old", "2030"), "renamed  old/ → new/"),
     "changes missed": (FileChange("overflow", "src", True, cursor="2030"), "✗ overflow  src/"),

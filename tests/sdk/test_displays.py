@@ -161,6 +161,7 @@ def test_every_value_that_calls_answer_can_show_itself() -> None:
     kinds += " CodeResult GitStatus GitDiff SystemInfo SystemMetrics CommandInfo TerminalInfo ContextInfo EditResult"
     kinds += " CodeContext AsyncCodeContext Terminal AsyncTerminal PackageList PortList CommandList TerminalList"
     kinds += " ContextList ConsoleList ConsoleLog BrowserPage BrowserContent FileChange GitFile CommandArgument"
+    kinds += " SandboxList LocalSandbox ErrorInfo PathsInfo"
     for kind in kinds.split():
         assert hasattr(getattr(sandbox_sdk, kind), "_repr_mimebundle_"), kind
     assert Sandbox._repr_mimebundle_ is not AsyncSandbox._repr_mimebundle_
