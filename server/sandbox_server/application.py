@@ -16,7 +16,7 @@ from .auth import Authenticator
 from .call import Call
 from .catalogue import Endpoint
 from .limits import Limits
-from .messages import Aborted, FileSlice, Headers, Refusal, Request, Response, json_response, run_all
+from .messages import Aborted, CutShort, FileSlice, Headers, Refusal, Request, Response, json_response, run_all
 from .services import Rules, Services
 
 log = logging.getLogger("sandbox_server")
@@ -34,7 +34,7 @@ class Exchange:
         self.grant: Grant | None = None
         self.call: Call | None = None
         self.code: str | None = None
-        self.broken = False  # the caller left, or the answer broke off
+        self.broken = False  # the caller left, also in the middle of its body, or the answer broke off
         self.leave: Callable[..., None] | None = None
         self.deferred: list[Callable[[], None]] = []
 
@@ -91,6 +91,7 @@ class Application:
                 return None
             response = self._render(exchange, self._translate(BlockingIOError(errno.EAGAIN, "")))
         except Refusal as refusal:
+            exchange.broken = isinstance(refusal, CutShort)
             response = self._render(exchange, refusal)
         except Aborted:
             exchange.broken = True

@@ -52,7 +52,8 @@ class Headers(Mapping[str, str]):
 class Body(Protocol):
     """The request body, still on the wire. Reading it sends ``100 Continue`` when that was asked for.
 
-    A peer that vanishes raises `Aborted`; one that stops short or is too slow is refused, since it can read that.
+    A peer that vanishes raises `Aborted`; one that stops short (`CutShort`) or is too slow is refused, since it can
+    read that.
     """
 
     @property
@@ -210,6 +211,13 @@ class Refusal(Exception):
 
     def body(self) -> dict[str, Any]:
         return {"error": self.message, "type": self.reason.type, "code": self.code, **self.facts}
+
+
+class CutShort(Refusal):
+    """The peer ended its side in the middle of its body. Most have left, but one that reads on is told why."""
+
+    def __init__(self, received: int, length: int) -> None:
+        super().__init__("bad_request", f"the body ended after {received} of {length} bytes")
 
 
 #: code -> status, type and meaning. The client maps codes to exception classes; the docs print it.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..messages import Aborted, Refusal
+from ..messages import Aborted, CutShort, Refusal
 from .bounds import MIB, ONE_PIECE, Bounds
 
 _F_SETPIPE_SZ = 1031
@@ -106,8 +106,7 @@ class WireBody:
                 raise self._vanished() from fault
             if count == 0:
                 self.failed = True
-                done = self.length - self.left
-                raise Refusal("bad_request", f"the body ended after {done} of {self.length} bytes")
+                raise CutShort(self.length - self.left, self.length)
             self._waited += time.monotonic() - started
             if count > 0:
                 self.left -= count

@@ -1,7 +1,8 @@
-"""What the audit log says of answers that did not arrive whole."""
+"""What the audit log says of bodies and answers that did not arrive whole."""
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -81,3 +82,40 @@ def test_whole_answers_are_not(server: ServerProcess, method: str, target: str, 
     id = answer.headers["x-request-id"]
     eventually(lambda: written.extend(line for line in server.audit_lines() if line["id"] == id) or written)
     assert "aborted" not in written[0]
+
+
+@pytest.mark.parametrize("way", ["upload", "large upload", "upload with a digest", "upload in parts", "JSON"])
+@pytest.mark.parametrize("reads_on", [True, False])
+def test_a_body_that_its_sender_ends_too_early_is_written_as_aborted(
+    server: ServerProcess, way: str, reads_on: bool
+) -> None:
+    path = f"{way}-{reads_on}".replace(" ", "-")
+    length = 100 << 20 if way == "large upload" else 1000
+    fields = {"upload with a digest": "Want-Repr-Digest: sha-256=1\r\n", "upload in parts": "Upload-Complete: ?0\r\n"}
+    kind = "application/json" if way == "JSON" else "application/octet-stream"
+    before = len(server.audit_lines())
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as caller:
+        caller.sendall(
+            f"POST /files/upload-stream?path={path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
+            f"Content-Length: {length}\r\n{fields.get(way, '')}\r\n".encode()
+            + b"x" * 600
+        )
+        if reads_on:
+            caller.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: caller.recv(1 << 16), b""))
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2])["code"] == "bad_request"
+    eventually(lambda: len(server.audit_lines()) > before)
+    [line] = server.audit_lines()[before:]
+    assert (line["endpoint"], line["status"], line["code"], line["aborted"]) == (
+        "files_upload_stream", 400, "bad_request", True
+    )  # fmt: skip
+
+
+def test_a_request_that_is_refused_for_what_it_says_is_not(server: ServerProcess) -> None:
+    answer = server.request("POST", "/files/upload-stream", b"{", {"Content-Type": "application/json"})
+    assert answer.status == 400
+    written: list[dict[str, Any]] = []
+    id = answer.headers["x-request-id"]
+    eventually(lambda: written.extend(line for line in server.audit_lines() if line["id"] == id) or written)
+    assert (written[0]["code"], "aborted" in written[0]) == ("bad_body", False)
