@@ -11,7 +11,7 @@ from .grammar import Command, Mistake, Parsed, nearest, parse, words_of
 from .invocation import Front, Invocation, Outcome
 from .progress import Line, Status, Waiting
 from .session import Session
-from .vocabulary import commands
+from .vocabulary import LANGUAGES, commands
 
 # Where each subcommand is done; its module is imported when it is first used.
 _VERBS = {
@@ -106,5 +106,11 @@ def _unknown(line: str, word: Word, known: dict[str, Command], cell: bool) -> Mi
             return Mistake(f'option "{word.text}" comes after a subcommand', hint)
     cells = [command.name for command in known.values() if command.cell]
     near = (nearest(word.text, cells) if cell else "") or nearest(word.text, known)
-    hint = f"did you mean %sandbox {near}?" if near else "%sandbox help"
+    if cell and word.text in LANGUAGES:
+        hint = f"%%sandbox run --lang {word.text}"
+    elif near:
+        hint = f"did you mean %sandbox {near}?"
+    else:
+        program = not cell and not word.text.startswith("-")
+        hint = "%sandbox help" + program * f"; a program runs by %sandbox run {line[word.start :]}"
     return Mistake(f'"{word.text}" is no subcommand', hint, line=line, column=word.start)

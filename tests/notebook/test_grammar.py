@@ -75,7 +75,9 @@ def test_braces_and_dollars_reach_the_command_as_written() -> None:
     ("line", "message", "hint"),
     [
         ("uplod x", '"uplod" is no subcommand', "did you mean %sandbox upload?"),
-        ("zzzzz", '"zzzzz" is no subcommand', "%sandbox help"),
+        ("zzzzz", '"zzzzz" is no subcommand', "%sandbox help; a program runs by %sandbox run zzzzz"),
+        ("git clone 'a b'", '"git" is no subcommand', "%sandbox help; a program runs by %sandbox run git clone 'a b'"),
+        ("-zzzzz", '"-zzzzz" is no subcommand', "%sandbox help"),
         ("start --polcy x", 'option "--polcy" is unknown', "did you mean --policy?"),
         ("ls -q", 'option "-q" is unknown', "%sandbox ls --help"),
         ("upload --pick --wait", 'option "--wait" is unknown', "%sandbox upload --help"),
