@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 if TYPE_CHECKING:
     from .table import Table
 
 T = TypeVar("T")
+L = TypeVar("L", bound="Listing[Any]")
 
 
 class Shown:
@@ -43,9 +45,23 @@ class Shown:
 
 
 class Listing(Shown, list[T]):
-    """A list of values that shows itself as one table; otherwise a list like any other."""
+    """A list of values that shows itself as one table, as its slices do; otherwise a list like any other."""
 
     __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> T: ...
+
+    @overload
+    def __getitem__(self: L, index: slice, /) -> L: ...
+
+    def __getitem__(self, index: Any, /) -> Any:
+        found = super().__getitem__(index)
+        if not isinstance(index, slice):
+            return found
+        part = copy(self)  # what a search knows of its hits holds for some of them, too
+        part[:] = found
+        return part
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with one row per value and one column per attribute."""

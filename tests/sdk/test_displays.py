@@ -126,6 +126,12 @@ def test_nothing_that_a_sandbox_says_gets_out_of_the_text(first: str, second: st
 def test_lists_are_lists_and_make_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = FileList([FileEntry("a", "a", "file", 1), FileEntry("b", "b", "file", 2)])
     assert entries == [replace(entries[0]), entries[1]] and [*entries][1].size == 2
+    assert entries[1:][0] is entries[1] and entries[:0]._repr_mimebundle_()["text/plain"] == "nothing there"
+    hits = SearchResult([SearchHit("a", "a"), SearchHit("b", "b")], truncated=True, skipped={"large": 1})
+    assert hits[::-1]._repr_mimebundle_()["text/plain"] == (
+        "2 hits, and there may be more\n  b\n  a\nleft out: 1 large"
+    )
+    assert [one.name for one in hits[:1]] == ["a"] and len(hits) == 2
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))  # type: ignore[arg-type]
     assert [(row["name"], row["size"]) for row in entries.to_pandas()] == [("a", 1), ("b", 2)]
     contexts = ContextList([CodeContext(None, ContextInfo("id", "eda", execution_count=3))])  # type: ignore[arg-type]
