@@ -48,7 +48,7 @@ class Unpacked(Shown):
 
 def archive(paths: Sequence[str], format: ArchiveFormat, level: int | None) -> Call[bytes]:
     """Asks for the streamed form; takes base64 JSON if need be."""
-    headers = {"Accept": f"{MEDIA_TYPES[format]}, application/json;q=0.5", "Accept-Encoding": "identity"}
+    headers = {"Accept": f"{_media_type(format)}, application/json;q=0.5", "Accept-Encoding": "identity"}
     return call("files_archive", content_of, headers=headers, paths=list(paths), format=format, level=level)
 
 
@@ -58,11 +58,17 @@ def unpack(path: str, *, format: ArchiveFormat, size: int, overwrite: bool) -> C
         "files_unpack",
         Unpacked.from_wire,
         raw=True,
-        headers={"Content-Type": MEDIA_TYPES[format], "Content-Length": str(size)},
+        headers={"Content-Type": _media_type(format), "Content-Length": str(size)},
         patience=size / (5 << 20),  # a zip is unpacked after the last byte has gone out
         path=path,
         overwrite=None if overwrite else False,
     )
+
+
+def _media_type(format: ArchiveFormat) -> str:
+    if format not in MEDIA_TYPES:
+        raise ValueError(f'"{format}" is no format of an archive; use one of {", ".join(MEDIA_TYPES)}')
+    return MEDIA_TYPES[format]
 
 
 def format_of(start: bytes) -> ArchiveFormat:

@@ -98,8 +98,9 @@ def _class_of(status: int, kind: str, code: str, endpoint: str) -> type[ServerAP
     if status in (405, 501) or code == "endpoint_disabled":
         return EndpointNotAvailableError
     if status == 404:
-        # An older server has no such route at all; with an id in the path it is the thing that is missing.
-        routed = kind in ("FileNotFoundError", "NotADirectoryError", "NotFoundError") or "{" in _template(endpoint)
+        # An older server has no such route at all, and no code for that; with an id in the path the thing is missing.
+        routed = code or kind in ("FileNotFoundError", "NotADirectoryError", "NotFoundError")
+        routed = routed or "{" in _template(endpoint)
         return NotFoundError if routed and code != "unknown_route" else EndpointNotAvailableError
     if status == 413:
         return PayloadTooLargeError

@@ -121,6 +121,14 @@ def test_an_unknown_id_in_the_path_is_not_found_on_servers_without_codes() -> No
     assert type(error_from_response(404, {}, body, "pty_detail")) is NotFoundError
 
 
+def test_what_a_server_looked_for_and_did_not_find_is_not_found() -> None:
+    body = {"error": 'nothing on the page matches "#a"', "type": "ValueError", "code": "element_not_found"}
+    assert type(error_from_response(404, {}, body, "browser_screenshot")) is NotFoundError
+    assert (
+        type(error_from_response(404, {}, body | {"code": "unknown_route"}, "files_stat")) is EndpointNotAvailableError
+    )
+
+
 @pytest.mark.parametrize(
     "body", [b"\xff\xfe", b"[" * 100_000, b'"text"', b"{}", b'{"error": 7, "type": [], "code": {}}']
 )

@@ -66,6 +66,15 @@ async def test_the_name_of_an_archive_tells_its_format(
         assert (tmp_path / name).read_bytes()[:2] == b"PK"
 
 
+async def test_a_format_that_there_is_not_is_refused_in_words(server: ServerProcess, tmp_path: Path) -> None:
+    async with AsyncServerClient(server.url) as client:
+        with pytest.raises(ValueError, match='"rar" is no format of an archive; use one of tar, tar.gz, zip'):
+            await client.files.archive(".", tmp_path / "x.rar", format="rar")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match='"rar" is no format'):
+            await client.files.unpack(b"Rar!", format="rar")  # type: ignore[arg-type]
+    assert not (tmp_path / "x.rar").exists()
+
+
 async def test_several_paths_go_into_one_archive(server: ServerProcess, home: Path, tmp_path: Path) -> None:
     plant(home)
     async with AsyncServerClient(server.url) as client:

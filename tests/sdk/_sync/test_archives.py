@@ -65,6 +65,15 @@ def test_the_name_of_an_archive_tells_its_format(
         assert (tmp_path / name).read_bytes()[:2] == b"PK"
 
 
+def test_a_format_that_there_is_not_is_refused_in_words(server: ServerProcess, tmp_path: Path) -> None:
+    with ServerClient(server.url) as client:
+        with pytest.raises(ValueError, match='"rar" is no format of an archive; use one of tar, tar.gz, zip'):
+            client.files.archive(".", tmp_path / "x.rar", format="rar")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match='"rar" is no format'):
+            client.files.unpack(b"Rar!", format="rar")  # type: ignore[arg-type]
+    assert not (tmp_path / "x.rar").exists()
+
+
 def test_several_paths_go_into_one_archive(server: ServerProcess, home: Path, tmp_path: Path) -> None:
     plant(home)
     with ServerClient(server.url) as client:
