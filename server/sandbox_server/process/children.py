@@ -98,12 +98,13 @@ class Child:
         pid = -1 if self.collected else self.pid
         marker = self.id.encode()
         fosterers = (os.getpid(), os.getppid(), 1)  # orphans come to one of these; who is no orphan descends from one
+        own = self._children.session  # nobody comes back into it; a helper started beside the command has its mark, too
         found = {
             line.pid
             for line in census.table.values()
             if pid in (line.session, line.group) or (line.pid, line.started) in self._seen
             or census.marked(line.pid, marker)
-            or (line.parent in fosterers and census.stamped(line.pid, self._stamp))
+            or (line.parent in fosterers and line.session != own and census.stamped(line.pid, self._stamp))
         }  # fmt: skip
         family = kernel.with_descendants(found, census.table)
         self._seen.update((member.pid, member.started) for member in family)
@@ -156,13 +157,12 @@ class Children:
         self._above = os.environ.get(kernel.MARKER, "")  # where this server is itself a command of another
         self._lock = threading.Lock()
         self._guard = _Guard(self._lock.acquire, self._leave)
-        self._stamping = threading.Lock()
         self._own: dict[int, Child] = {}
         self._starting = 0  # forked perhaps, but not registered yet
         self._adopting = False
         self._again = False  # a `reap` found the lock taken
         self._blocked = False  # a `reap` found a child that it had to leave
-        self._session = os.getsid(0)
+        self.session = os.getsid(0)
 
     def start(self, launch: Launch, id: str) -> Child:
         """A running child that is registered; `Refusal` when it cannot be started."""
@@ -172,7 +172,7 @@ class Children:
             self._starting += 1
         try:
             stamp = 1 << 61 | int.from_bytes(os.urandom(7), "big")  # unlike that of any other command
-            with self._stamping, kernel.stamping(stamp):
+            with kernel.stamping(stamp):
                 pid, pipes = self._spawn(launch, {kernel.MARKER: marker})
             if self._open_files is not None:
                 kernel.limit_open_files(pid, self._open_files)
@@ -211,7 +211,7 @@ class Children:
         census = kernel.Census()
         table, own = census.table, os.getpid()
         mark = self.mark.encode()
-        adopted = {p for p, s in table.items() if self._adopting and s.parent == own and s.session != self._session}
+        adopted = {p for p, s in table.items() if self._adopting and s.parent == own and s.session != self.session}
         return kernel.with_descendants(adopted | {p for p in table if census.marked(p, mark)}, table)
 
     def adopt_orphans(self) -> bool:
@@ -262,7 +262,7 @@ class Children:
             else:
                 # Whoever runs the server in a program of its own has children of its own, and may just take one in.
                 with suppress(ProcessLookupError, ChildProcessError):
-                    if os.getsid(ended.si_pid) == self._session:
+                    if os.getsid(ended.si_pid) == self.session:
                         return False
                     os.waitid(os.P_PID, ended.si_pid, os.WEXITED | os.WNOHANG)
 

@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -101,16 +102,20 @@ def stamping(number: int) -> Iterator[None]:
     It is a limit on real-time computing, of so many microseconds that no machine lives to see it. An environment can be
     emptied, a session and a parent be left; this stays. One thread at a time: the limit is that of the whole process.
     """
-    try:
-        soft, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
-        resource.setrlimit(resource.RLIMIT_RTTIME, (number, hard))
-    except (OSError, ValueError, AttributeError):  # not every system has it, or grants it
-        yield
-        return
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_RTTIME, (soft, hard))
+    with _stamping:
+        try:
+            soft, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
+            resource.setrlimit(resource.RLIMIT_RTTIME, (number, hard))
+        except (OSError, ValueError, AttributeError):  # not every system has it, or grants it
+            yield
+            return
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_RTTIME, (soft, hard))
+
+
+_stamping = threading.Lock()
 
 
 def raise_open_files() -> int | None:

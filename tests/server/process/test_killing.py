@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -174,6 +175,37 @@ def test_field_079_orphans_are_adopted_and_reaped_without_touching_anybody_elses
     assert [helper.wait() for helper in helpers] == list(range(30))
     adopting.json("shell", {"command": "true"})
     eventually(lambda: not zombies())
+
+
+def test_what_the_program_around_the_server_starts_at_that_moment_is_not_taken_for_the_commands(bench: Bench) -> None:
+    child = _sleeper(bench)
+    with kernel.stamping(child._stamp), subprocess.Popen(["sleep", "600"]) as theirs:
+        assert f" {child._stamp} " in Path(f"/proc/{theirs.pid}/limits").read_text()
+        assert child.kill()
+        assert theirs.poll() is None
+        theirs.kill()
+    assert child.wait(20) == Exit(-9)
+    child.discard()
+
+
+def test_marks_of_two_servers_in_one_program_are_never_mixed_up() -> None:
+    before = resource.getrlimit(resource.RLIMIT_RTTIME)
+    inside, left = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with kernel.stamping(2 << 60):
+            inside.set()
+            left.wait(20)
+
+    thread = threading.Thread(target=other)
+    with kernel.stamping(1 << 60):
+        thread.start()
+        inside.wait(0.1)  # in vain
+        assert resource.getrlimit(resource.RLIMIT_RTTIME)[0] == 1 << 60
+    left.set()
+    thread.join()
+    assert inside.is_set()
+    assert resource.getrlimit(resource.RLIMIT_RTTIME) == before
 
 
 def test_an_end_that_somebody_else_takes_in_at_that_moment_is_none_of_ours(
