@@ -6,6 +6,8 @@ import hashlib
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _PIECE = 1 << 20
 
@@ -25,6 +27,10 @@ class LocalTarget:
         self._descriptor = -1
 
     def open(self) -> None:
+        with self._named():
+            self._open()
+
+    def _open(self) -> None:
         try:
             mode = os.stat(self._final).st_mode
         except FileNotFoundError:
@@ -46,7 +52,8 @@ class LocalTarget:
     def write(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         while view:
-            written = os.write(self._descriptor, view)
+            with self._named():
+                written = os.write(self._descriptor, view)
             self.size += written
             view = view[written:]
 
@@ -69,7 +76,8 @@ class LocalTarget:
         """Put the content in place, all at once."""
         self._close()
         if self._part:
-            os.replace(self._part, self._final)
+            with self._named():
+                os.replace(self._part, self._final)
             self._part = ""
 
     def discard(self) -> None:
@@ -78,6 +86,15 @@ class LocalTarget:
         if self._part:
             os.unlink(self._part)
             self._part = ""
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """An error of the system speaks of the file that was asked for, not of the temporary one."""
+        try:
+            yield
+        except OSError as error:
+            error.filename, error.filename2 = self.path, None
+            raise
 
     def _close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

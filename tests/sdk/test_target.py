@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,28 @@ def test_the_old_content_stays_until_the_new_is_complete(tmp_path: Path) -> None
     target.commit()
     assert file.read_text() == "new"
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    def told(target: LocalTarget, step: Callable[[], object]) -> tuple[int | None, object, object]:
+        with pytest.raises(OSError) as caught:
+            step()
+        target.discard()
+        return caught.value.errno, caught.value.filename, caught.value.filename2
+
+    target = LocalTarget("/proc/self/no/f")
+    assert told(target, target.open) == (errno.ENOENT, "/proc/self/no/f", None)
+    (tmp_path / "file").touch()
+    target = LocalTarget(str(tmp_path / "file/f"))
+    assert told(target, target.open)[1] == str(tmp_path / "file/f")
+    target = LocalTarget("/dev/full")
+    target.open()
+    assert told(target, lambda: target.write(b"x")) == (errno.ENOSPC, "/dev/full", None)
+    target = LocalTarget(str(tmp_path / "d"))
+    target.open()
+    (tmp_path / "d").mkdir()
+    assert told(target, target.commit) == (errno.EISDIR, str(tmp_path / "d"), None)
+    assert sorted(os.listdir(tmp_path)) == ["d", "file"]
 
 
 @pytest.mark.field(26)

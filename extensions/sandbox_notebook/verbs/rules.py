@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from sandbox_sdk._display.forms import HOLDERS, REASONS
+
 from ..grammar import Mistake, nearest
 from ..invocation import Invocation, Outcome
 from ..render import Cell, Row, Table, pairs
@@ -13,13 +15,6 @@ from ..text import size
 
 if TYPE_CHECKING:
     from sandbox_sdk import Capabilities, EndpointInfo
-
-_REASONS = {
-    "endpoint_disabled": "switched off",
-    "missing_scope": "this identity lacks the scope",
-    "not_implemented": "not offered by this server",
-}
-_HOLDERS = {"api": "the server", "kernel": "the kernel"}
 
 
 def caps(call: Invocation) -> Outcome:
@@ -88,7 +83,7 @@ def _overview(found: Capabilities) -> Table:
     for info in found.endpoints.values():
         if not info.allowed:
             by = f" by {info.rule}" if info.rule else ""
-            denied[_REASONS.get(info.reason or "", info.reason or "") + by].append(info.id)
+            denied[REASONS.get(info.reason or "", info.reason or "") + by].append(info.id)
     return Table(
         allowed,
         headline=Cell(f"{len(allowed)} of {len(found.endpoints)} endpoints are allowed to you"),
@@ -103,7 +98,7 @@ def _one(info: EndpointInfo) -> Table:
     if info.allowed:
         head = Cell(f"{info.id} is allowed", "good")
     else:
-        head = Cell(f"{info.id} is denied: {_REASONS.get(info.reason or '', info.reason or '')}", "bad")
+        head = Cell(f"{info.id} is denied: {REASONS.get(info.reason or '', info.reason or '')}", "bad")
     return Table(pairs(_facts(info)), headline=head)
 
 
@@ -115,7 +110,7 @@ def _facts(info: EndpointInfo) -> list[tuple[str, str]]:
         facts.append(("paths", ", ".join(info.paths.roots) or "none"))
         facts += [("read only", "yes")] if info.paths.read_only else []
         facts += [("denied names", f"{info.paths.deny_count} patterns")] if info.paths.deny_count else []
-        facts += [(f"{part} is enforced by", _HOLDERS[level]) for part, level in info.paths.enforcement.items()]
+        facts += [(f"{part} is enforced by", HOLDERS[level]) for part, level in info.paths.enforcement.items()]
     facts += [(_worded(name), _amount(name, value)) for name, value in {**info.defaults, **info.limits}.items()]
     facts += [(_worded(name), str(value)) for name, value in info.params.items()]
     return facts
