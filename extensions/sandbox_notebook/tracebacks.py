@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from .magics import SandboxMagics
 
 
+_STOPS = (KeyboardInterrupt, CancelledError)
+
+
 class ShortInterrupts:
     """Takes the place that a shell has for showing exceptions of one's own, unless somebody else has it."""
 
@@ -22,7 +26,7 @@ class ShortInterrupts:
 
     def add(self, shell: InteractiveShell) -> None:
         if not shell.custom_exceptions:
-            shell.set_custom_exc((KeyboardInterrupt,), self._show)
+            shell.set_custom_exc(_STOPS, self._show)
             self._installed = shell.CustomTB
 
     def remove(self, shell: InteractiveShell) -> None:
@@ -37,7 +41,7 @@ class ShortInterrupts:
         trace: TracebackType,
         tb_offset: int | None = None,
     ) -> None:
-        if type(error) is KeyboardInterrupt and left_a_call(error) and not self._magics.tracebacks:
+        if type(error) in _STOPS and left_a_call(error) and not self._magics.tracebacks:
             lines = short(error, "the call was stopped", "")
             vars(error)["_render_traceback_"] = lambda: lines
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
