@@ -274,6 +274,9 @@ class _Nothing:
 
     length = 0
 
+    def inform(self, status: int, phrase: str, fields: list[tuple[str, str]]) -> bool:
+        return False
+
     def read(self) -> bytes:
         return b""
 

@@ -60,6 +60,9 @@ class Body(Protocol):
     def length(self) -> int:
         """The declared ``Content-Length`` in bytes; 0 when there is none."""
 
+    def inform(self, status: int, phrase: str, fields: list[tuple[str, str]]) -> bool:
+        """Send an interim response (1xx) before reading; False where none is understood or no body is on its way."""
+
     def read(self) -> bytes:
         """All of it. The caller has compared `length` with its limit."""
 

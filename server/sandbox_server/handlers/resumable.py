@@ -1,8 +1,9 @@
 """Uploads in parts, so that a broken connection costs nothing that has arrived.
 
 "Resumable Uploads for HTTP" (draft-ietf-httpbis-resumable-upload): ``Upload-Complete: ?0`` on an upload begins one and
-answers its ``Location``; there HEAD tells the offset, PATCH adds to it, DELETE cancels. What has arrived lies in a part
-beside the target. When all is there the target is located and judged once more, and gets its content by one rename.
+answers its ``Location``, before the body (104) to those who understand that; there HEAD tells the offset, PATCH adds to
+it, DELETE cancels. What has arrived lies in a part beside the target. When all is there the target is located and
+judged once more, and gets its content by one rename.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .versions import already_there, check_conditions, present
 _INTEGER = re.compile(r"[0-9]{1,15}")
 _PROBLEMS = "https://iana.org/assignments/http-problem-types#"
 _PIECE = 1 << 20
+_INTEROP = "8"  # while it is a draft, 104 goes only to those who name the same version of it
 
 
 def upload_complete(headers: Headers) -> bool | None:
@@ -61,10 +63,13 @@ def begin(call: Call, path: Location, old: os.stat_result | None, finish: Finish
     uploads = call.services.uploads
     uploads.add(upload)
     with uploads.holding(upload):
+        told = False
         try:
+            told = _announce(call, upload)
             _take_in(call, upload, part)
         except BaseException:
-            uploads.forget(upload)  # nobody knows where it is
+            if not told:
+                uploads.forget(upload)  # nobody knows where it is
             raise
     return _state(call, upload, 201)
 
@@ -171,6 +176,18 @@ def _telling(upload: Upload) -> Iterator[None]:
         raise
 
 
+def _announce(call: Call, upload: Upload) -> bool:
+    """Tell the sender where the upload is, before it sends any of it; whether it was told."""
+    if call.request.headers.get("upload-draft-interop-version") != _INTEROP:
+        return False
+    fields = [
+        ("Upload-Draft-Interop-Version", _INTEROP),
+        ("Location", _place(upload)),
+        ("Upload-Limit", _limits(call, call.services.uploads.remaining(upload))),
+    ]
+    return call.request.body.inform(104, "Upload Resumption Supported", fields)
+
+
 def _take_in(call: Call, upload: Upload, part: Replacement) -> None:
     """The body behind what is there. What breaks off stays: the next request goes on behind it."""
     os.lseek(part.descriptor, 0, os.SEEK_END)
@@ -238,7 +255,6 @@ def _digest(call: Call, upload: Upload, part: Replacement) -> Digest | None:
 
 def _state(call: Call, upload: Upload, code: int) -> Response:
     offset = upload.offset
-    place = f"/files/uploads/{upload.id}"
     facts = {
         "id": upload.id,
         "path": upload.path,
@@ -258,10 +274,14 @@ def _state(call: Call, upload: Upload, code: int) -> Response:
         ("Upload-Limit", _limits(call, call.services.uploads.remaining(upload))),
     ]
     if code == 201:
-        response.headers.append(("Location", place))
+        response.headers.append(("Location", _place(upload)))
     if upload.length is not None:
         response.headers.append(("Upload-Length", str(upload.length)))
     return response
+
+
+def _place(upload: Upload) -> str:
+    return f"/files/uploads/{upload.id}"
 
 
 def _limits(call: Call, seconds: int | None = None) -> str:

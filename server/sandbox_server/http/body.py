@@ -27,10 +27,28 @@ class WireBody:
     raises `Aborted`. The socket must be blocking, with a receive timeout that is a fraction of the window in `bounds`.
     """
 
-    __slots__ = ("_bounds", "_expects", "_first", "_moved", "_sock", "_waited", "aborted", "failed", "left", "length")
+    __slots__ = (
+        "_bounds",
+        "_expects",
+        "_first",
+        "_informs",
+        "_moved",
+        "_sock",
+        "_waited",
+        "aborted",
+        "failed",
+        "left",
+        "length",
+    )
 
     def __init__(
-        self, sock: socket.socket, bounds: Bounds, length: int = 0, first: bytes = b"", expects: bool = False
+        self,
+        sock: socket.socket,
+        bounds: Bounds,
+        length: int = 0,
+        first: bytes = b"",
+        expects: bool = False,
+        informs: bool = False,
     ) -> None:
         self.length = length
         self.left = length - len(first)  # bytes that nobody has taken off the socket
@@ -40,6 +58,7 @@ class WireBody:
         self._sock = sock
         self._bounds = bounds
         self._expects = expects and self.left > 0
+        self._informs = informs  # the peer understands interim responses (HTTP/1.1)
         self._waited = 0.0
         self._moved = 0
 
@@ -47,6 +66,12 @@ class WireBody:
     def withheld(self) -> bool:
         """True while the peer waits for ``100 Continue``, which it will then never get."""
         return self._expects
+
+    def inform(self, status: int, phrase: str, fields: list[tuple[str, str]]) -> bool:
+        if self._informs:
+            lines = "".join(f"{name}: {value}\r\n" for name, value in fields)
+            self._send(f"HTTP/1.1 {status} {phrase}\r\n{lines}\r\n".encode("latin-1"))
+        return self._informs
 
     def read(self) -> bytes:
         return b"".join(self.chunks())
@@ -89,10 +114,13 @@ class WireBody:
     def _begin(self) -> None:
         if self._expects:
             self._expects = False
-            try:
-                self._sock.sendall(_CONTINUE)
-            except OSError as fault:
-                raise self._vanished() from fault
+            self._send(_CONTINUE)
+
+    def _send(self, head: bytes) -> None:
+        try:
+            self._sock.sendall(head)
+        except OSError as fault:
+            raise self._vanished() from fault
 
     def _take(self, receive: Callable[..., int], *arguments: Any) -> int:
         """Run a blocking call that takes bytes off the socket, again and again until it does."""

@@ -59,7 +59,8 @@ class Incoming:
         fields = self._read_fields(buffer[line_end + 2 : end], line.minor)
         body, rest = self._no_body, buffer[end + 4 :]
         if fields.length:
-            body = WireBody(self.sock, self._site.bounds, fields.length, rest[: fields.length], fields.expects)
+            first = rest[: fields.length]
+            body = WireBody(self.sock, self._site.bounds, fields.length, first, fields.expects, line.minor > 0)
             rest = rest[fields.length :]
         self.buffer = rest
         request = Request(

@@ -36,6 +36,9 @@ class SentBody:
         self.length = len(data) if length is None else length
         self.reads = 0
 
+    def inform(self, status: int, phrase: str, fields: list[tuple[str, str]]) -> bool:
+        return False
+
     def read(self) -> bytes:
         self.reads += 1
         return self.data

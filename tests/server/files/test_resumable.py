@@ -6,13 +6,17 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import socket
+import struct
+import subprocess
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from sandbox_server.guards.uploads import KEEP_SECONDS, MOST_UNFINISHED, Upload, Uploads
@@ -133,6 +137,117 @@ def test_a_broken_connection_costs_nothing_that_has_arrived(sender: Sender, file
         connection.sendall(head.encode() + data[:PART])
     eventually(lambda: sender.ask().headers["upload-offset"] == str(PART))
     assert sender.add(PART, data[PART:], last=True).status == 200
+    assert (files.base / "new/data.bin").read_bytes() == data
+
+
+INTEROP = {"Upload-Draft-Interop-Version": "8"}
+
+
+def creation(path: str, length: int, version: str = "1.1", **headers: str) -> bytes:
+    """The head of a request that begins an upload; whether it says more is for the test."""
+    fields = {"Host": "localhost", "Content-Type": OCTETS, "Content-Length": str(length), "Upload-Complete": "?0"}
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"POST /files/upload-stream?path={path} HTTP/{version}\r\n{lines}\r\n".encode()
+
+
+def head(connection: socket.socket) -> tuple[str, dict[str, str]]:
+    """The status line and the fields of the next response, final or not; nothing of what follows is read."""
+    data = b""
+    while not data.endswith(b"\r\n\r\n"):
+        byte = connection.recv(1)
+        assert byte, data
+        data += byte
+    line, *fields = data.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    return line, {name.lower(): value for name, _, value in (field.partition(": ") for field in fields)}
+
+
+@pytest.mark.parametrize("way", ["ended", "reset"])
+def test_a_sender_that_was_told_the_place_first_goes_on_though_its_first_request_broke(
+    way: str, sender: Sender, files: Files
+) -> None:
+    data = os.urandom(3 * PART)
+    with socket.create_connection(("127.0.0.1", files.server.port), timeout=60) as connection:
+        connection.sendall(creation(sender.path, len(data), Upload_Draft_Interop_Version="8"))
+        line, told = head(connection)  # before any of the body
+        assert line == "HTTP/1.1 104 Upload Resumption Supported"
+        assert set(told) == {"upload-draft-interop-version", "location", "upload-limit"}
+        assert told["upload-draft-interop-version"] == "8"
+        connection.sendall(data[:PART])
+        [part] = (files.base / "new").glob(".nsb-*.part")
+        eventually(lambda: part.stat().st_size == PART)
+        if way == "reset":
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 0))
+    sender.place = told["location"]
+    eventually(lambda: sender.ask().headers["upload-offset"] == str(PART))
+    assert sender.add(PART, data[PART:], last=True).status == 200
+    assert (files.base / "new/data.bin").read_bytes() == data
+
+
+def test_the_place_that_is_told_first_is_that_of_the_answer(sender: Sender, files: Files) -> None:
+    with socket.create_connection(("127.0.0.1", files.server.port), timeout=60) as connection:
+        connection.sendall(creation(sender.path, 5, Upload_Draft_Interop_Version="8", Expect="100-continue"))
+        _, told = head(connection)
+        assert head(connection) == ("HTTP/1.1 100 Continue", {})
+        connection.sendall(b"12345")
+        line, final = head(connection)
+    assert line == "HTTP/1.1 201 Created"
+    assert (final["location"], final["upload-offset"]) == (told["location"], "5")
+
+
+@pytest.mark.parametrize(
+    ("version", "headers", "answer"),
+    [
+        ("1.1", {}, "HTTP/1.1 201 Created"),
+        ("1.1", {"Upload_Draft_Interop_Version": "6"}, "HTTP/1.1 201 Created"),
+        ("1.0", {"Upload_Draft_Interop_Version": "8"}, "HTTP/1.1 201 Created"),
+        ("1.1", {"Upload_Draft_Interop_Version": "8", "Upload_Complete": "?1"}, "HTTP/1.1 200 OK"),
+    ],
+)
+def test_who_does_not_say_that_it_understands_is_told_nothing_first(
+    version: str, headers: dict[str, str], answer: str, sender: Sender, files: Files
+) -> None:
+    with socket.create_connection(("127.0.0.1", files.server.port), timeout=60) as connection:
+        connection.sendall(creation(sender.path, 5, version, **headers) + b"12345")
+        assert head(connection)[0] == answer
+        if "Upload_Complete" in headers:
+            return
+    broken_off = files.broken_off("elsewhere/f")
+    with socket.create_connection(("127.0.0.1", files.server.port), timeout=60) as connection:
+        connection.sendall(creation("elsewhere/f", PART, version, **headers) + b"12345")
+    eventually(lambda: files.broken_off("elsewhere/f") > broken_off)
+    assert os.listdir(files.base / "elsewhere") == []  # nobody could go on with it
+
+
+@pytest.mark.parametrize("client", ["httpx", "curl"])
+def test_clients_that_pass_over_interim_answers_get_the_one_that_counts(
+    client: str, sender: Sender, files: Files
+) -> None:
+    data = os.urandom(PART)
+    address = f"http://127.0.0.1:{files.server.port}/files/upload-stream?path={sender.path}"
+    fields = {"Content-Type": OCTETS, "Upload-Complete": "?0", **INTEROP}
+    if client == "httpx":
+        with httpx.Client(trust_env=False) as browser:
+            answer = browser.post(address, content=data, headers=fields)
+            assert (answer.status_code, answer.json()["offset"]) == (201, PART)
+            sender.place = answer.headers["location"]
+            again = browser.head(f"http://127.0.0.1:{files.server.port}{sender.place}")  # over the same connection
+            assert again.headers["upload-offset"] == str(PART)
+    elif (curl := shutil.which("curl")) is None:
+        pytest.skip("no way here: there is no curl")
+    else:
+        options = [option for name, value in fields.items() for option in ("-H", f"{name}: {value}")]
+        ran = subprocess.run(
+            [curl, "-sS", "-i", "--noproxy", "*", *options, "--data-binary", "@-", address],
+            input=data, stdout=subprocess.PIPE, check=True, timeout=60,
+        )  # fmt: skip
+        *interim, final, body = ran.stdout.decode().split("\r\n\r\n")
+        assert [lines.split(" ")[1] for lines in (interim[0], final)] == ["104", "201"]
+        assert json.loads(body)["offset"] == PART
+        [sender.place] = {
+            line[10:] for lines in (*interim, final) for line in lines.split("\r\n") if "ocation: " in line
+        }
+    assert sender.add(PART, b"", last=True).json()["size"] == PART
     assert (files.base / "new/data.bin").read_bytes() == data
 
 

@@ -252,6 +252,25 @@ def test_continue_to_a_peer_that_is_gone_aborts() -> None:
         assert body.aborted
 
 
+def test_an_interim_response_goes_out_before_the_body_to_a_peer_that_understands_it() -> None:
+    server, client = socket.socketpair()
+    with server, client:
+        body = WireBody(server, Bounds(), 4, b"", True, True)
+        assert body.inform(104, "Told", [("Location", "/here"), ("X", "y")])
+        assert body.withheld
+        client.sendall(b"data")
+        assert body.read() == b"data"
+        assert client.recv(200) == (
+            b"HTTP/1.1 104 Told\r\nLocation: /here\r\nX: y\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
+        )
+        assert not WireBody(server, Bounds(), 4).inform(104, "Told", [])
+        client.close()
+        gone = WireBody(server, Bounds(), 4, informs=True)
+        with pytest.raises(Aborted):
+            gone.inform(104, "Told", [])
+        assert gone.aborted
+
+
 def test_an_unread_body_is_dropped_when_it_is_small_and_there() -> None:
     server, client = socket.socketpair()
     with server, client, sending(client, b"x" * 200_000 + b"next"):

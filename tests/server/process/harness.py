@@ -55,6 +55,9 @@ class Peer:
 class NoBody:
     length = 0
 
+    def inform(self, status: int, phrase: str, fields: list[tuple[str, str]]) -> bool:
+        return False
+
     def read(self) -> bytes:
         return b""
 
