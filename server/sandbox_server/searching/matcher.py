@@ -11,7 +11,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from ..messages import Refusal, Wait
+from ..messages import Refusal, Wait, quoted
 from ..process.helper import Helper
 from ..process.spawn import Launch
 from ..process.table import ProcessTable
@@ -46,7 +46,8 @@ class Matcher:
         if "place" in answer:
             place = answer["place"]
             where = "or too large" if place is None else f"see character {place + 1}"
-            raise Refusal("invalid_argument", f'"contents" is not a regular expression ({where})', field="contents")
+            message = f"{quoted(expression)} is not a regular expression ({where})"
+            raise Refusal("invalid_argument", message, field="contents")
 
     def match(self, files: list[bytes], most: int) -> Generator[Wait, None, list[list[Hit]]]:
         """The hits of each file, at most so many in each."""

@@ -201,6 +201,13 @@ def test_what_cannot_be_searched_for_is_refused(files: Files, body: dict[str, An
     assert "Error" not in reply.json()["error"]
 
 
+def test_an_expression_that_is_none_is_named_with_the_place_of_its_fault(files: Files) -> None:
+    for expression, told in (("(", "see character 1"), ("ab(", "see character 3"), ("(" * 2000, "or too large")):
+        error = search(files, contents=expression, regex=True).json()["error"]
+        assert error.endswith(f" is not a regular expression ({told})")
+        assert error.startswith(json.dumps(expression)[:60])
+
+
 def test_lines_come_one_by_one_and_the_last_tells_the_totals(files: Files) -> None:
     for number in range(3):
         (files.base / f"f{number}").write_text("needle\n" * 2)
