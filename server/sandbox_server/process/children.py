@@ -263,8 +263,16 @@ class Children:
                 # Whoever runs the server in a program of its own has children of its own, and may just take one in.
                 with suppress(ProcessLookupError, ChildProcessError):
                     if os.getsid(ended.si_pid) == self.session:
-                        return False
+                        return self._reaped_behind()
                     os.waitid(os.P_PID, ended.si_pid, os.WEXITED | os.WNOHANG)
+
+    def _reaped_behind(self) -> bool:
+        """The orphans, where a child that is not ours stands first, and the kernel names no other one."""
+        for line in kernel.processes():
+            if line.dead and line.parent == os.getpid() and line.session != self.session and line.pid not in self._own:
+                with suppress(ChildProcessError):
+                    os.waitid(os.P_PID, line.pid, os.WEXITED | os.WNOHANG)
+        return True
 
 
 class _Guard:

@@ -227,6 +227,16 @@ def test_an_end_that_somebody_else_takes_in_at_that_moment_is_none_of_ours(
     assert asked == [(theirs.pid, 3)]
 
 
+def test_an_end_that_nobody_else_asks_for_keeps_no_orphan_a_zombie(adopting: Bench) -> None:
+    """As in a program that has started something of its own, and then runs the server until it is stopped."""
+    theirs = subprocess.Popen(["sh", "-c", "exit 3"])
+    os.waitid(os.P_PID, theirs.pid, os.WEXITED | os.WNOWAIT)
+    for _ in range(3):
+        adopting.json("shell", {"command": "sh -c '(setsid true >/dev/null 2>&1 &)'"})
+    eventually(lambda: [line.pid for line in zombies()] == [theirs.pid])
+    assert theirs.wait() == 3
+
+
 def test_orphans_wait_while_a_child_is_being_stopped_and_are_reaped_then(adopting: Bench) -> None:
     started = adopting.start("sh -c 'trap \"\" TERM; sleep 600'")
     record = adopting.table.find(started["id"], "ann")
