@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from .magics import SandboxMagics
 
 
-_STOPS = (KeyboardInterrupt, CancelledError)
+def stops() -> tuple[type[BaseException], ...]:
+    """What a stopped call ends with. asyncio takes a tenth of a second to import, and every front end has it."""
+    asyncio = sys.modules.get("asyncio")
+    return (KeyboardInterrupt,) if asyncio is None else (KeyboardInterrupt, asyncio.CancelledError)
 
 
 class ShortInterrupts:
@@ -26,7 +29,7 @@ class ShortInterrupts:
 
     def add(self, shell: InteractiveShell) -> None:
         if not shell.custom_exceptions:
-            shell.set_custom_exc(_STOPS, self._show)
+            shell.set_custom_exc(stops(), self._show)
             self._installed = shell.CustomTB
 
     def remove(self, shell: InteractiveShell) -> None:
@@ -41,7 +44,13 @@ class ShortInterrupts:
         trace: TracebackType,
         tb_offset: int | None = None,
     ) -> None:
-        if type(error) in _STOPS and left_a_call(error) and not self._magics.tracebacks:
+        if type(error) in stops() and left_a_call(error) and not self._magics.tracebacks:
             lines = short(error, "the call was stopped", "")
             vars(error)["_render_traceback_"] = lambda: lines
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+
+
+def _stops() -> tuple[type[BaseException], ...]:
+    """What ■ raises: in a cell that awaits, which nobody does without asyncio; to import it here would bring ssl."""
+    loops = sys.modules.get("asyncio")
+    return (KeyboardInterrupt, loops.CancelledError) if loops is not None else (KeyboardInterrupt,)
