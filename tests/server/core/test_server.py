@@ -195,7 +195,7 @@ def test_the_next_server_may_take_the_name_while_the_last_one_still_stops(
         ({"host": "192.0.2.1", "policy": "tokens"}, "Cannot assign requested address"),
         ({"audit_file": "{tmp}/no/such/file"}, "cannot write the audit file"),
         ({"base_dir": "{tmp}/missing"}, "does not exist; create it or pass --base-dir DIR"),
-        ({"base_dir": "{tmp}/file"}, "does not exist; create it or pass --base-dir DIR"),
+        ({"base_dir": "{tmp}/file"}, "is no directory; name one by --base-dir DIR"),
     ],
 )
 def test_what_cannot_be_set_up_is_told_and_leaves_nothing_open(
