@@ -14,7 +14,7 @@ from .magics import SandboxMagics
 from .nested import hint_for
 from .questions import questions
 from .session import Session
-from .statements import BareMagics
+from .statements import BareMagics, mark_running_cell
 from .stopping import StopButton
 from .tracebacks import ShortInterrupts
 
@@ -78,6 +78,7 @@ def load(shell: InteractiveShell) -> None:
         return
     installed = Installed(shell, meta.setdefault("session", Session()))
     installed.add(shell)
+    mark_running_cell(installed.transformer)
     meta["installed"] = installed
 
 

@@ -8,6 +8,8 @@ A body that is empty is marked, too: IPython would raise its ``UsageError``, whi
 from __future__ import annotations
 
 import ast
+import sys
+from types import FrameType
 
 MARK = "\0"
 _CALLS = {"run_line_magic", "run_cell_magic"}
@@ -21,9 +23,21 @@ class BareMagics(ast.NodeTransformer):
             case ast.Call(
                 func=ast.Attribute(attr=attr),
                 args=[ast.Constant(value="sandbox"), ast.Constant(value=str()) as line, *rest],
-            ) if attr in _CALLS:
+            ) if attr in _CALLS and not str(line.value).startswith(MARK):
                 line.value = MARK + str(line.value)
                 match rest:
                     case [ast.Constant(value="") as body]:
                         body.value = MARK
         return node
+
+
+def mark_running_cell(transformer: BareMagics) -> None:
+    """Mark the cell that is running, too: it is read already, but its later statements are not compiled yet.
+
+    So what stands below ``%load_ext`` in one cell shows as it would in the next.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "run_ast_nodes":
+        frame = frame.f_back
+    for node in frame.f_locals.get("nodelist", ()) if frame is not None else ():
+        transformer.visit(node)

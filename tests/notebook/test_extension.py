@@ -59,6 +59,15 @@ def test_unloading_takes_everything_away_and_loading_brings_it_back(shell: Inter
     assert installed(shell) == (1, 1, 1, 1, True)
 
 
+@pytest.mark.parametrize("line", ["%load_ext sandbox_notebook", "%reload_ext sandbox_notebook"])
+def test_what_stands_below_the_loading_in_one_cell_shows_too(shell: InteractiveShell, run: Run, line: str) -> None:
+    if line.startswith("%load"):
+        run("%unload_ext sandbox_notebook")
+    done = run(f"{line}\n%sandbox config ui html\nx = %sandbox config ui text\n%sandbox config timeout 5")
+    assert [output["text/plain"] for output in done.outputs] == ["✓ ui is html now", "✓ timeout is 5 now"]
+    assert done.result is None
+
+
 def test_reloading_keeps_the_sandboxes(shell: InteractiveShell, run: Run) -> None:
     session = shell.meta["sandbox_notebook"]["session"]
     run("%reload_ext sandbox_notebook")
