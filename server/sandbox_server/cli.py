@@ -172,16 +172,16 @@ def _check_config(options: argparse.Namespace) -> int:
     from .policy import PolicyConfigError
     from .settings import ConfigurationError
 
+    if not options.explain:
+        for flag in ("path", "scopes", "op"):
+            if getattr(options, flag) is not None:
+                return _fail(f"--{flag} is about one call; add --explain ENDPOINT", USAGE)
     try:
         bound = _bound(options, options.base_dir)
     except (PolicyConfigError, ConfigurationError) as error:
         return _fail(str(error), FAILED)
     if options.explain:
-        scopes = tuple(scope for scope in options.scopes.split(",") if scope)
-        paths = () if options.path is None else (options.path,)
-        decision = bound.explain(options.explain, scopes=scopes, paths=paths, op=options.op)
-        print(json.dumps(decision, indent=2))
-        return 0 if decision["allowed"] else REFUSED
+        return _explain(bound, options)
     warnings = [*bound.lint(), *bound.lint_file(options.policy)] if options.policy else bound.lint()
     rows = bound.rows()
     if options.json:
@@ -196,6 +196,18 @@ def _check_config(options: argparse.Namespace) -> int:
         for note in bound.notes():
             print(f"note {note.code}: {note.message}")
     return WARNED if options.strict and warnings else 0
+
+
+def _explain(bound: BoundPolicy, options: argparse.Namespace) -> int:
+    from .policy.scopes import idle
+
+    scopes = ("*",) if options.scopes is None else options.scopes
+    for scope, hint in idle(scopes, bound.asked_scopes):
+        print(f"warning: no endpoint asks for {scope}{hint}", file=sys.stderr)
+    paths = () if options.path is None else (options.path,)
+    decision = bound.explain(options.explain, scopes=scopes, paths=paths, op=options.op)
+    print(json.dumps(decision, indent=2))
+    return 0 if decision["allowed"] else REFUSED
 
 
 def _matrix(options: argparse.Namespace) -> int:
@@ -215,9 +227,10 @@ def _bound(options: argparse.Namespace, base_dir: str | None = None) -> BoundPol
     """The policy as it would be in force. Raises `ConfigurationError` and `PolicyConfigError`."""
     from .settings import Settings, bind_policy
 
-    _, routes = _custom(options)
+    commands, routes = _custom(options)
+    policy = _load_policy(options)
     return bind_policy(
-        Settings(policy=_load_policy(options), environ=dict(os.environ), base_dir=base_dir, routes=routes)
+        Settings(policy=policy, environ=dict(os.environ), base_dir=base_dir, commands=commands, routes=routes)
     )
 
 

@@ -167,7 +167,7 @@ def _policy_flags(parser: argparse.ArgumentParser) -> None:
 
 def _call_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", help="path of the explained call")
-    parser.add_argument("--scopes", default="*", metavar="A,B", help="scopes of the explained caller (default: *)")
+    parser.add_argument("--scopes", type=_scopes, metavar="A,B", help="scopes of the explained caller (default: *)")
     _op_flag(parser)
 
 
@@ -211,6 +211,16 @@ def _seconds(text: str) -> float:
     if not 0 < seconds <= 3600:
         raise argparse.ArgumentTypeError(f'"{text}" is no time to wait; use more than 0 and at most 3600 seconds')
     return seconds
+
+
+def _scopes(text: str) -> tuple[str, ...]:
+    from .policy.scopes import is_scope
+
+    scopes = tuple(scope for scope in map(str.strip, text.split(",")) if scope)
+    for scope in scopes:
+        if not is_scope(scope):
+            raise argparse.ArgumentTypeError(f'"{scope}" is no scope; write them like files:read,files:write')
+    return scopes
 
 
 def _directories(text: str) -> tuple[str, ...]:

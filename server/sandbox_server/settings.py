@@ -84,6 +84,7 @@ def bind_policy(settings: Settings) -> BoundPolicy:
         base_dir=settings.base_dir,
         code_groups=settings.code_groups,
         allow_anonymous=settings.allow_anonymous,
+        command_scopes={scope for command in settings.commands or () for scope in command.scopes},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -32,6 +32,7 @@ def bind(
     base_dir: str | None,
     code_groups: Mapping[str, bool],
     allow_anonymous: bool,
+    command_scopes: Iterable[str],
 ) -> BoundPolicy:
     """Check the document against this server and merge its layers. Raises `PolicyConfigError`."""
     policy = _with_environment_token(policy, environ)
@@ -68,6 +69,7 @@ def bind(
         ),
         audit_unrouted=unrouted_audit(rules, observe=observe),
         document_warnings=(*old_names(document), *_idle_globs(written, catalogue)),
+        command_scopes=frozenset(command_scopes),
     )
 
 

@@ -47,6 +47,7 @@ class _Bound(NamedTuple):
     rules: Mapping[str, EffectiveRule]
     audit_unrouted: Audit
     document_warnings: tuple[tuple[str, str], ...] = ()  # code, message
+    command_scopes: frozenset[str] = frozenset()  # what custom commands ask for beside the endpoint's
 
 
 class BoundPolicy(_Bound):
@@ -78,6 +79,11 @@ class BoundPolicy(_Bound):
     def warnings(self) -> list[str]:
         """What is odd about the document itself; `lint` has these too."""
         return [message for _, message in self.document_warnings]
+
+    @property
+    def asked_scopes(self) -> frozenset[str]:
+        """Every scope that some call needs: a grant that covers none of them does nothing."""
+        return self.command_scopes.union(*(rule.scopes for rule in self.rules.values()))
 
     def rule(self, endpoint_id: str) -> EffectiveRule:
         return self.rules[endpoint_id]

@@ -14,6 +14,7 @@ from ..services import PROGRAM_PATH
 from .bound import BoundPolicy
 from .commands import loose_pattern
 from .reach import opens_terminal, plain, reaches, runs_programs
+from .scopes import idle
 from .wording import shown
 
 Check = Callable[[BoundPolicy], Iterator[str]]
@@ -195,6 +196,15 @@ def _observing(policy: BoundPolicy) -> Iterator[str]:
         )
 
 
+def _idle_scopes(policy: BoundPolicy) -> Iterator[str]:
+    asked = policy.asked_scopes
+    for token in policy.tokens:
+        for scope, hint in idle(token.identity.scopes, asked):
+            yield f"token {shown(token.identity.id)} holds {scope}, which no endpoint asks for{hint}"
+    for scope, hint in idle(policy.anonymous.scopes if policy.anonymous else (), asked):
+        yield f"callers without a token hold {scope}, which no endpoint asks for{hint}"
+
+
 def _commands_beside_paths(policy: BoundPolicy) -> Iterator[str]:
     for reach in reaches(policy):
         if reach.scoped and any(endpoint.id == "run_command" for endpoint in reach.endpoints):
@@ -231,6 +241,7 @@ _CHECKS: tuple[tuple[str, Check], ...] = (
     ("L11", _confusing_tokens),
     ("L13", _observing),
     ("L14", _programs_in_reach),
+    ("L15", _idle_scopes),
 )
 _NOTES: tuple[tuple[str, Check], ...] = (
     ("N1", _terminal_beside_paths),

@@ -129,12 +129,14 @@ class ServerPolicy(_Written):
         base_dir: str | None = None,
         code_groups: Mapping[str, bool] | None = None,
         allow_anonymous: bool = False,
+        command_scopes: Iterable[str] = (),
     ) -> BoundPolicy:
         """Put it in force for a server with these endpoints and this environment.
 
         `environ` gives tokens, the base directory and the groups to switch on; `base_dir` comes before its
         ``ABX_SERVER_BASE_DIR``, and the document's own before both. `code_groups` is what an embedding program
-        switches. Raises `PolicyConfigError` for what cannot be meant: an unknown endpoint, a variable that is not set.
+        switches, `command_scopes` what custom commands ask for. Raises `PolicyConfigError` for what cannot be meant:
+        an unknown endpoint, a variable that is not set.
         """
         from .binding import bind
 
@@ -145,6 +147,7 @@ class ServerPolicy(_Written):
             base_dir=base_dir,
             code_groups=code_groups or {},
             allow_anonymous=allow_anonymous,
+            command_scopes=command_scopes,
         )
 
     def explain(

@@ -230,6 +230,35 @@ def test_explain_needs_no_base_directory(capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(capsys.readouterr().out)["allowed"] is True
 
 
+@pytest.mark.parametrize("flag", ["--path", "--scopes", "--op"])
+def test_what_is_about_one_call_is_refused_without_one(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    value = "read" if flag == "--op" else "*"
+    assert main(["check-config", flag, value]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"agent-sandbox-server: {flag} is about one call; add --explain ENDPOINT\n")
+
+
+def test_explain_refuses_what_is_no_scope(capsys: pytest.CaptureFixture[str]) -> None:
+    usage_error("check-config", "--explain", "files_stat", "--scopes", "files read")
+    assert capsys.readouterr().err.endswith(
+        'argument --scopes: "files read" is no scope; write them like files:read,files:write\n'
+    )
+    assert main(["check-config", "--explain", "files_move", "--scopes", "files:write, files:delete"]) == 0
+
+
+def test_explain_warns_of_a_scope_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "files_stat", "--scopes", "files:reed,deploy"]) == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out)["code"] == "missing_scope"
+    deploy, reed = err.splitlines()
+    assert deploy.startswith('warning: no endpoint asks for "deploy"; known ones are browser:evaluate, ')
+    assert reed == 'warning: no endpoint asks for "files:reed"; did you mean "files:read"?'
+    module = tmp_path / "deploying.py"
+    module.write_text("from sandbox_server import command\n@command(scopes=['deploy'])\ndef ship(): pass\n")
+    assert main(["explain", "files_stat", "--scopes", "files:read,deploy", "--commands", str(module)]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("variables", "preset"),
     [

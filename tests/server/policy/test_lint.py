@@ -311,3 +311,33 @@ def test_l1_knows_that_the_kernel_keeps_a_tokens_own_paths_too(own: str, found: 
     mine = token("t", "files:read", "process:run", paths={"allow": [own]})
     assert codes({"require_landlock": True, "auth": {"tokens": [mine]}}) == found
     assert codes({"require_landlock": True, "auth": {"tokens": [token("t", "*")]}, "endpoints": SCOPED})[0] == "L1"
+
+
+KNOWN = sorted({scope for endpoint in ENDPOINTS.values() for scope in endpoint.scopes})
+
+
+@pytest.mark.parametrize(
+    ("scope", "hint"),
+    [
+        ("files:reed", '; did you mean "files:read"?'),
+        ("file:*", '; did you mean "files:*"?'),
+        ("files", '; did you mean "files:*"?'),
+        ("banana", f"; known ones are {', '.join(KNOWN)}, and what --commands brings"),
+    ],
+)
+def test_l15_names_a_scope_that_nothing_asks_for(scope: str, hint: str) -> None:
+    assert messages({"auth": {"tokens": [token("t", "files:write", scope)]}}, "L15") == [
+        f'token "t" holds "{scope}", which no endpoint asks for{hint}'
+    ]
+    auth = {"allow_anonymous": True, "anonymous_scopes": [scope]}
+    assert messages({"auth": auth}, "L15") == [
+        f'callers without a token hold "{scope}", which no endpoint asks for{hint}'
+    ]
+
+
+def test_l15_knows_every_scope_that_something_asks_for() -> None:
+    assert codes({"auth": {"tokens": [token("t", *KNOWN, "files:*", "core:read")]}}) == []
+    deployer = {"auth": {"tokens": [token("t", "deploy:web"), token("u", "deploy:*", digit="2")]}}
+    assert codes(deployer) == ["L15", "L15"]
+    assert codes(deployer, command_scopes=["deploy:web"]) == []
+    assert codes({**deployer, "endpoints": {"system_info": {"scopes": ["deploy:web"]}}}) == []
