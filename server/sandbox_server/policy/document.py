@@ -86,6 +86,15 @@ RULE_KEYS: Mapping[str, Shape] = {
 _RULE = fields(RULE_KEYS)
 
 
+def _rule(value: Any, path: str) -> dict[str, Any]:
+    """The mistake of a bare true or false, as groups have, is told what to write."""
+    if isinstance(value, bool):
+        written = shown(value)
+        raise PolicyConfigError(path, f'must be an object, not {written}; write {{"enabled": {written}}}')
+    rule: dict[str, Any] = _RULE(value, path)
+    return rule
+
+
 def normalise(document: object) -> dict[str, Any]:
     """The normal form of a document. Raises `PolicyConfigError`, and nothing else, whatever is passed."""
     return {"version": VERSION, **_DOCUMENT(document, "policy")}
@@ -142,7 +151,7 @@ def _endpoints(value: Any, path: str) -> dict[str, Any]:
     for selector in rules:
         if len(selector) > LONGEST_SELECTOR:
             raise PolicyConfigError(below(path, selector), f"must have at most {LONGEST_SELECTOR} characters")
-    return {str(selector): _RULE(rule, below(path, selector)) for selector, rule in rules.items()}
+    return {str(selector): _rule(rule, below(path, selector)) for selector, rule in rules.items()}
 
 
 def _digest(value: Any, path: str) -> str:
@@ -184,7 +193,7 @@ TOP_KEYS: Mapping[str, Shape] = {
     "preset": one_of(*PRESETS),
     "base_dir": directory,
     "groups": _groups,
-    "defaults": _RULE,
+    "defaults": _rule,
     "auth": fields({"tokens": _tokens, "allow_anonymous": flag, "anonymous_scopes": list_of(scope)}),
     "endpoints": _endpoints,
     "mode": one_of("enforce", "observe"),
