@@ -101,6 +101,10 @@ def _run(arguments: list[str]) -> int:
         token = os.environ.get(server.get("--token-env", "ABX_SERVER_TOKEN"))
         session.add(Entry("server", Connected.to("server", server.get("--url"), server.get("--uds"), token)))
     call = Invocation(parsed, session, _settings(), _front(), {}, _body(parsed), _unchangeable)
+    if parsed.flag("fill"):
+        raise Mistake(
+            "a terminal has no variables to fill in", f'{PROGRAM} {parsed.command.name} "$name", as its shell does'
+        )
     special = _SPECIAL.get(parsed.command.name)
     if special is not None and (code := special(call)) is not None:
         return code

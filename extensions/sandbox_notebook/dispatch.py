@@ -7,6 +7,7 @@ from collections.abc import Callable, MutableMapping
 
 from .args import Word
 from .config import Settings
+from .fill import filled
 from .grammar import Command, Mistake, Parsed, nearest, parse, words_of
 from .invocation import Front, Invocation, Outcome
 from .progress import Line, Status, Waiting
@@ -47,6 +48,8 @@ def dispatch(
 
 def perform(call: Invocation) -> Outcome:
     """Do what has been read."""
+    if call.parsed.flag("fill"):
+        call = filled(call)
     module, _, function = _VERBS[call.parsed.command.name].partition(".")
     verb: Callable[[Invocation], Outcome] = getattr(importlib.import_module(f".verbs.{module}", __package__), function)
     with Waiting(_status(call), call.parsed.command.name):

@@ -18,6 +18,7 @@ from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, default, obse
 from .config import SETTINGS, UI, Settings, ui_of
 from .dispatch import dispatch
 from .errors import Stopped, explained
+from .fill import forgotten
 from .grammar import Mistake
 from .invocation import Front, Outcome
 from .nested import allow_nested
@@ -105,6 +106,8 @@ class SandboxMagics(Magics):
             shown = None if self.tracebacks else explained(error, magic, line.split()[:1])
             if shown is None:
                 raise
+            if again := forgotten(line, str(shown), self.namespace):
+                shown.hint = f"{magic} {again} puts the variable in"
             raise shown from error
 
     def _change(self, name: str, value: object) -> None:

@@ -329,3 +329,9 @@ def test_words_of_a_shell_are_taken_as_they_came() -> None:
     assert not as_json and parsed.number("timeout") == 5
     assert [word.text for word in parsed.rest] == ["echo", "--json", "a  b", "#x", "it's"]
     assert [word.text for word in read(parsed.line).rest] == ["echo", "--json", "a  b", "#x", "it's"]
+
+
+def test_a_terminal_fills_no_variables_in() -> None:
+    done = nb("cat", "--fill", "{name}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == 'a terminal has no variables to fill in\n  nbsandbox cat "$name", as its shell does\n'

@@ -268,3 +268,35 @@ def test_changes_are_told_while_they_happen(started: Run, shell: InteractiveShel
 def test_where_there_is_no_page_a_tree_stands_for_the_browser(filled: Run) -> None:
     assert filled("%sandbox browse d").text.splitlines()[0] == "d"
     assert filled("%sandbox term").text == "terminal · open"
+
+
+def test_a_loop_moves_files_by_their_names_in_variables(started: Run, here: Path) -> None:
+    for name in ("a b.txt", "c.txt"):
+        (here / name).write_text(name)
+    done = started(
+        "for name in ('a b.txt', 'c.txt'):\n    %sandbox upload --fill {name} --to {name}.d\n"
+        "    %sandbox cat --fill {name}.d/{name}\n    %sandbox mv --fill {name}.d/{name} {name}\n"
+        "    %sandbox rm -r --fill {name}.d\n    %sandbox download --fill {name} back/{name}"
+    )
+    assert (done.error, done.stdout) == (None, "a b.txtc.txt")
+    assert started("[one.name for one in get_ipython().run_line_magic('sandbox', 'ls')]").result == ["a b.txt", "c.txt"]
+    assert [(here / "back" / name).read_text() for name in ("a b.txt", "c.txt")] == ["a b.txt", "c.txt"]
+    started("%%sandbox edit c.txt --lines 1 --fill\n{name}, {{x}}\n")
+    assert started("%sandbox cat c.txt").stdout == "c.txt, {x}"
+
+
+@pytest.mark.parametrize("line", ["upload {name} --to in", "cat {name}", "ls {name}", "rm {name}", "download {name}"])
+def test_a_name_that_was_not_filled_in_is_told_how(started: Run, shell: InteractiveShell, line: str) -> None:
+    shell.user_ns["name"] = "x.csv"
+    message, hint = failure(started(f"%sandbox {line}"))
+    verb, rest = line.split(" ", 1)
+    assert '{name}"' in message
+    assert hint == f"%sandbox {verb} --fill {rest} puts the variable in"
+    del shell.user_ns["name"]
+    assert "--fill" not in failure(started(f"%sandbox {line}"))[1]
+
+
+def test_what_is_filled_in_is_no_option_and_no_operator(started: Run, shell: InteractiveShell) -> None:
+    shell.user_ns.update(option="-r", operator=">")
+    assert '"-r"' in failure(started("%sandbox cat --fill {option}"))[0].replace("/-r", '"-r')
+    assert started("%sandbox run --fill echo a {operator} b").stdout == "a > b\n"

@@ -95,7 +95,7 @@ def test_braces_and_dollars_reach_the_command_as_written() -> None:
         ("run --env =1 ls", '"=1" is no pair for "--env", expected K=V', "%sandbox run --env K=V"),
         ("download", "remote is missing: path in the sandbox", "%sandbox download out/plot.svg"),
         ("use", "name is missing: which one", "%sandbox use second"),
-        ("use a b", '"b" is one argument too many', "%sandbox use name"),
+        ("use a b", '"b" is one argument too many', "%sandbox use [--fill] name"),
         ("start # mine", '"#" begins no comment here', "put it on a line of its own, or into quotes"),
         ("run --out x # the body", '"#" begins no comment here', "put it on a line of its own, or into quotes"),
         ("--policy x", 'option "--policy" comes after a subcommand', "%sandbox start --policy x"),

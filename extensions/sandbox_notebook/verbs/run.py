@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import Stopped
-from ..fill import fill
 from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
 from ..programs import program
@@ -63,14 +62,10 @@ def run(call: Invocation) -> Outcome:
 
 def _work(call: Invocation) -> Work:
     words = call.parsed.rest
-
-    def filled(text: str) -> str:
-        return fill(text, call.namespace) if call.parsed.flag("fill") else text
-
-    texts = [filled(word.text) for word in words]
-    body = None if call.body is None else filled(call.body)
-    cwd = filled(call.parsed.text("cwd")) or None
-    env = {name: filled(value) for name, value in call.parsed.pairs("env").items()} or None
+    texts = [word.text for word in words]
+    body = call.body
+    cwd = call.parsed.text("cwd") or None
+    env = call.parsed.pairs("env") or None
     if texts:
         if not call.parsed.verbatim:
             for word in words:

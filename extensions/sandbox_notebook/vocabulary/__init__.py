@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..grammar import Command
 from .files import changing, moving, reading
 from .general import general
+from .parts import FILL
 from .programs import LANGUAGES, processes, programs
 from .rules import rules
 from .sandboxes import ISOLATIONS, PRESETS, sandboxes
 
 __all__ = ["ISOLATIONS", "LANGUAGES", "PRESETS", "commands"]
+
+_OF_NO_VARIABLES = ("config", "help")
 
 
 def commands() -> dict[str, Command]:
@@ -17,4 +22,12 @@ def commands() -> dict[str, Command]:
     declared = (
         *sandboxes(), *moving(), *reading(), *changing(), *programs(), *processes(), *rules(), *general(),
     )  # fmt: skip
-    return {command.name: command for command in declared}
+    return {command.name: _filling(command) for command in declared}
+
+
+def _filling(command: Command) -> Command:
+    """With ``--fill``, wherever a line names something and is no code; ``run`` has it in its own place."""
+    names = command.arguments or any(option.value for option in command.options)
+    if command.verbatim or command.name in _OF_NO_VARIABLES or not names:
+        return command
+    return replace(command, options=(*command.options, FILL))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..grammar import Argument, Command, Option
-from .parts import IN, PROCESS
+from .parts import FILL, IN, PROCESS
 
 LANGUAGES = ("python", "bash", "sh", "node")
 SIGNALS = ("TERM", "KILL", "INT")
@@ -23,7 +23,7 @@ def programs() -> tuple[Command, ...]:
                 Option("--cwd", "working directory", "DIR", offers="remote"),
                 Option("--file", "write this variable to a file there first", "NAME=VAR", kind="pair", many=True,
                        offers="variable"),
-                Option("--fill", "replace {name} by that variable, in --env and --cwd too; {{ and }} stand for braces"),
+                FILL,
                 Option("--quiet", "show no output"),
                 Option("--ok", "a non-zero exit code is no error"),
                 Option("--bg", "do not wait; see ps, logs, kill"),
