@@ -747,17 +747,17 @@ class AsyncProcessTwins:
         self,
         number: int,
     ) -> None:
-        """Send a signal to the process and its group."""
+        """Send a signal to the process and its group. Raises `NotFoundError`, which tells how it ended, once it has."""
         self._twin.send_signal(
             number,
         )
 
     def terminate_sync(self) -> None:
-        """Ask it to end (SIGTERM)."""
+        """Ask it to end (SIGTERM). Raises `NotFoundError` once it has."""
         self._twin.terminate()
 
     def kill_sync(self) -> None:
-        """End it, and everything it started (SIGKILL)."""
+        """End it, and everything it started (SIGKILL). Raises `NotFoundError` once nothing of it is left."""
         self._twin.kill()
 
     def interrupt_sync(self) -> None:
@@ -875,7 +875,7 @@ class AsyncProcessesTwins:
         pid: int | str,
         number: int,
     ) -> None:
-        """Send a signal, by its number, to a background process and its group."""
+        """Send a signal, by its number, to a background process and its group; `NotFoundError` once it has ended."""
         self._twin.signal(
             pid,
             number,

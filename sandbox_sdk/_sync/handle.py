@@ -147,15 +147,15 @@ class Process(Shown):
         return OutputPart(stream, data, offset, offset + len(data), 0, wire.whole_or_none(facts, "exit_code"))
 
     def send_signal(self, number: int) -> None:
-        """Send a signal to the process and its group."""
+        """Send a signal to the process and its group. Raises `NotFoundError`, which tells how it ended, once it has."""
         self._connection.send(calls.signal(self._key, int(number)))
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM)."""
+        """Ask it to end (SIGTERM). Raises `NotFoundError` once it has."""
         self.send_signal(signals.SIGTERM)
 
     def kill(self) -> None:
-        """End it, and everything it started (SIGKILL)."""
+        """End it, and everything it started (SIGKILL). Raises `NotFoundError` once nothing of it is left."""
         self.send_signal(signals.SIGKILL)
 
     def interrupt(self) -> None:

@@ -133,7 +133,7 @@ class Processes(Part[Connection]):
         return self._connection.send(calls.process(pid))
 
     def signal(self, pid: int | str, number: int) -> None:
-        """Send a signal, by its number, to a background process and its group."""
+        """Send a signal, by its number, to a background process and its group; `NotFoundError` once it has ended."""
         self._connection.send(calls.signal(pid, int(number)))
 
     def follow(self, pid: int | str, *, stdout_from: int = 0, stderr_from: int = 0) -> OutputStream:

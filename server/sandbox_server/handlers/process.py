@@ -66,7 +66,7 @@ def process_signal(call: Call, *, pid: str, signal: int) -> Response:
         raise Refusal("forbidden", "the server and the first process are not signalled")
     record = _own(call, pid)
     if not _deliver(record, signal):
-        raise Refusal("process_not_found", f"process {quoted(pid)} has ended")
+        raise Refusal("process_not_found", f"process {quoted(pid)} has ended{_how(record)}")
     return json_response({"id": record.id, "pid": record.pid, "signal": signal})
 
 
@@ -95,6 +95,14 @@ def _deliver(record: Background, number: int) -> bool:
         # A group without a terminal ignores the terminal's stop; what the caller wants is that it stops.
         number = signals.SIGSTOP
     return record.child.signal(number)
+
+
+def _how(record: Background) -> str:
+    """How it ended; nothing where the status is not known, or its last output is still being read."""
+    exit = record.exit
+    if exit is None or exit.code is None:
+        return ""
+    return f" with exit code {exit.code}" if exit.signal is None else f" by signal {exit.signal}"
 
 
 def _described(record: Background, *, ended: bool) -> dict[str, Any]:

@@ -260,10 +260,15 @@ def test_the_server_and_the_first_process_are_not_signalled(bench: Bench, pid: s
 
 
 @pytest.mark.parametrize("number", [9, 15])
-def test_an_ended_process_is_not_signalled(bench: Bench, number: int) -> None:
-    started = bench.start("true")
-    ended(bench, started["id"])
-    assert refused(bench, "process_signal", {"pid": started["id"], "signal": number}).code == "process_not_found"
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [("true", "with exit code 0"), ("sh -c 'exit 3'", "with exit code 3"), ("sh -c 'kill -9 $$'", "by signal 9")],
+)
+def test_an_ended_process_is_not_signalled(bench: Bench, command: str, how: str, number: int) -> None:
+    key = bench.start(command)["id"]
+    ended(bench, key)
+    refusal = refused(bench, "process_signal", {"pid": key, "signal": number})
+    assert (refusal.code, refusal.message) == ("process_not_found", f'process "{key}" has ended {how}')
 
 
 @pytest.mark.parametrize("number", [9, 15])
