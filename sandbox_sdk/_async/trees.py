@@ -10,6 +10,7 @@ from .._errors import EndpointNotAvailableError, NotFoundError, PolicyDeniedErro
 from .._models import FileEntry, FileInfo, FileOutcome, Receipt
 from ..transfer import layout
 from ..transfer import source as sources
+from ..transfer.local import on_this_side
 from ..transfer.options import Options
 from ..transfer.progress import Progress
 from .connection import AsyncConnection
@@ -71,7 +72,8 @@ class AsyncTrees:
         return await self._download_tree(src, layout.tree_target(src, dst, into), options, progress)
 
     async def _download_tree(self, src: str, target: str, options: Options, progress: Progress) -> Receipt:
-        await arun_blocking(lambda: os.makedirs(target, exist_ok=True))
+        with on_this_side(target):
+            await arun_blocking(lambda: os.makedirs(target, exist_ok=True))
         files: list[tuple[FileEntry, str]] = []
         outcomes: list[FileOutcome] = []
         pending = [(src, target)]

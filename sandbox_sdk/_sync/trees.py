@@ -11,6 +11,7 @@ from .._errors import EndpointNotAvailableError, NotFoundError, PolicyDeniedErro
 from .._models import FileEntry, FileInfo, FileOutcome, Receipt
 from ..transfer import layout
 from ..transfer import source as sources
+from ..transfer.local import on_this_side
 from ..transfer.options import Options
 from ..transfer.progress import Progress
 from .connection import Connection
@@ -72,7 +73,8 @@ class Trees:
         return self._download_tree(src, layout.tree_target(src, dst, into), options, progress)
 
     def _download_tree(self, src: str, target: str, options: Options, progress: Progress) -> Receipt:
-        run_blocking(lambda: os.makedirs(target, exist_ok=True))
+        with on_this_side(target):
+            run_blocking(lambda: os.makedirs(target, exist_ok=True))
         files: list[tuple[FileEntry, str]] = []
         outcomes: list[FileOutcome] = []
         pending = [(src, target)]

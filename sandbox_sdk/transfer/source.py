@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import AsyncIterable, Iterable, Iterator
 from typing import IO, Any, TypeAlias
 
+from .local import on_this_side
+
 #: What can be uploaded beside a path.
 Data: TypeAlias = bytes | bytearray | memoryview | IO[bytes] | Iterable[bytes] | AsyncIterable[bytes]
 
@@ -81,7 +83,8 @@ def of_unknown_size(data: Any) -> Iterator[Any] | None:
 
 def of_path(path: str) -> Source:
     """A local file. What is no regular file has no size, so it is read to its end first."""
-    file = open(path, "rb", buffering=0)  # noqa: SIM115 (the source closes it)
+    with on_this_side(path):
+        file = open(path, "rb", buffering=0)  # noqa: SIM115 (the source closes it)
     try:
         facts = os.fstat(file.fileno())
         label = f'"{path}"'

@@ -6,8 +6,8 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+
+from .local import on_this_side
 
 _PIECE = 1 << 20
 
@@ -27,7 +27,7 @@ class LocalTarget:
         self._descriptor = -1
 
     def open(self) -> None:
-        with self._named():
+        with on_this_side(self.path):
             self._open()
 
     def _open(self) -> None:
@@ -52,7 +52,7 @@ class LocalTarget:
     def write(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         while view:
-            with self._named():
+            with on_this_side(self.path):
                 written = os.write(self._descriptor, view)
             self.size += written
             view = view[written:]
@@ -76,7 +76,7 @@ class LocalTarget:
         """Put the content in place, all at once."""
         self._close()
         if self._part:
-            with self._named():
+            with on_this_side(self.path):
                 os.replace(self._part, self._final)
             self._part = ""
 
@@ -86,15 +86,6 @@ class LocalTarget:
         if self._part:
             os.unlink(self._part)
             self._part = ""
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """An error of the system speaks of the file that was asked for, not of the temporary one."""
-        try:
-            yield
-        except OSError as error:
-            error.filename, error.filename2 = self.path, None
-            raise
 
     def _close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

@@ -175,6 +175,37 @@ def test_an_error_of_the_client_shows_what_and_where_and_no_line_of_ours(run: Ru
     assert "sandbox_sdk" in strip("".join(whole.traceback))
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "what", "hint"),
+    [
+        ("upload('nosuch.csv', 'x')", FileNotFoundError, 'no such file or directory: "nosuch.csv"',
+         "check the path, which counts from {here}"),
+        ("unpack('{here}/no.zip')", FileNotFoundError, 'no such file or directory: "{here}/no.zip"', "check the path"),
+        ("unpack('d')", IsADirectoryError, 'is a directory: "d"',
+         "see to it on this side; the sandbox has no part in it"),
+        ("download('x', 'f/x')", NotADirectoryError, 'not a directory: "f/x"',
+         "see to it on this side; the sandbox has no part in it"),
+        ("download('dir', 'f/x')", NotADirectoryError, 'not a directory: "f/x"',
+         "see to it on this side; the sandbox has no part in it"),
+    ],
+)  # fmt: skip
+def test_an_error_about_a_file_of_this_side_is_as_short_and_stays_what_it_is(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, error: type, what: str, hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "f").touch()
+    run("sb = %sandbox start\nsb.files.write('x', 'x'); sb.files.mkdir('dir')")
+    line = f"sb.files.{call}".replace("{here}", str(tmp_path))
+    done = run(line)
+    assert type(done.error) is error
+    shown = [f"{error.__name__}: {what}", f"  hint: {hint}", f"  line 1: {line}"]
+    assert [strip(text) for text in done.traceback] == [text.replace("{here}", str(tmp_path)) for text in shown]
+    whole = run(f"%config SandboxMagics.tracebacks = True\n{line}")
+    assert "sandbox_sdk" in strip("".join(whole.traceback))
+    assert run(f"try:\n    {line}\nexcept {error.__name__} as error:\n    found = error.filename\nfound").error is None
+
+
 def test_whole_tracebacks_can_be_asked_for(run: Run) -> None:
     done = run("%config SandboxMagics.tracebacks = True\n%sandbox ls")
     assert type(done.error).__name__ == "Mistake"
