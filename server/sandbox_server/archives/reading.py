@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..messages import Refusal, quoted
 from .members import PIECE
@@ -15,6 +15,10 @@ _RATIO, _HARMLESS = 1000, 100 << 20  # expansion beyond this ratio is refused, o
 
 def bad(message: str) -> Refusal:
     return Refusal("bad_archive", message)
+
+
+def ended() -> Refusal:
+    return bad("the archive ends too early; send all of it")
 
 
 def member_name(raw: bytes) -> str:
@@ -66,13 +70,13 @@ class Bytes:
         part, self._rest = self._rest[:most], self._rest[most:]
         return part
 
-    def exactly(self, count: int) -> bytes:
-        """That many bytes, which should be few."""
+    def exactly(self, count: int, otherwise: Callable[[], Refusal] = ended) -> bytes:
+        """That many bytes, which should be few; `otherwise` is what is raised where there are fewer."""
         found = b""
         while len(found) < count:
             part = self.some(count - len(found))
             if not part:
-                raise ended()
+                raise otherwise()
             found += part
         return found
 
@@ -84,10 +88,6 @@ class Bytes:
                 raise ended()
             count -= len(part)
             yield part
-
-
-def ended() -> Refusal:
-    return bad("the archive ends too early; send all of it")
 
 
 def gunzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:

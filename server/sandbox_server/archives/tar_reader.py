@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from ..messages import quoted
+from ..messages import Refusal, quoted
 from .members import Entry, Kind
 from .reading import LONGEST_NAME, Bytes, bad, member_name, printable
 
@@ -39,8 +39,7 @@ def read_tar(source: Bytes) -> Iterator[tuple[Entry, Iterator[memoryview]]]:
     """Every member with its content. What the caller leaves of the content is passed over."""
     everywhere: dict[bytes, bytes] = {}
     records: dict[bytes, bytes] = {}
-    while (block := source.exactly(_BLOCK)) != _NOTHING:
-        _check(block)
+    for block in _headers(source):
         kind = block[156:157]
         size = _number(block[124:136])
         if kind in (b"x", b"g", b"L", b"K"):
@@ -64,6 +63,24 @@ def read_tar(source: Bytes) -> Iterator[tuple[Entry, Iterator[memoryview]]]:
     while rest := source.some(_BLOCK):
         if any(rest):
             raise bad("something follows the end of the archive")
+
+
+def _headers(source: Bytes) -> Iterator[bytes]:
+    """Every header, up to the block of zeros at the end; whoever takes one reads what belongs to it."""
+    block = source.exactly(_BLOCK, _no_tar)
+    if block != _NOTHING and block[257:262] != b"ustar":
+        try:
+            _check(block)
+        except Refusal:
+            raise _no_tar() from None
+    while block != _NOTHING:
+        _check(block)
+        yield block
+        block = source.exactly(_BLOCK)
+
+
+def _no_tar() -> Refusal:
+    return bad("this is neither a tar, a tar.gz nor a zip, or was not sent as what it is")
 
 
 def _entry(block: bytes, code: bytes, size: int, records: Mapping[bytes, bytes]) -> Entry:

@@ -99,6 +99,7 @@ def test_bad_archives_and_existing_files_are_refused(server: ServerProcess, home
         with pytest.raises(ServerAPIError) as failure:
             client.files.unpack(b"nothing of the kind", home.name)
         assert failure.value.error_code == "bad_archive"
+        assert failure.value.message.startswith("this is neither a tar, a tar.gz nor a zip")
         data.seek(0)
         assert (client.files.unpack(data, home.name)).files == 1
         with pytest.raises(ConflictError):

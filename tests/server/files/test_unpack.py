@@ -276,6 +276,28 @@ def test_damaged_tars_are_refused(files: Files, what: str) -> None:
     refused(unpack(files, gzip.compress(data), GZ), files)
 
 
+NO_TAR = "this is neither a tar, a tar.gz nor a zip, or was not sent as what it is"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", NO_TAR),
+        (b"a,b\n1,2\n", NO_TAR),
+        (b"a,b\n1,2\n" * 1000, NO_TAR),
+        (zip_of(("a", b"alpha" * 500)), NO_TAR),
+        (tar_of(("a", b"alpha" * 500))[:700], "the archive ends too early; send all of it"),
+        (b"b" + tar_of(("a", b"alpha"))[1:], "a header's checksum is wrong: the archive is damaged, or is no tar"),
+    ],
+    ids=["nothing", "short text", "long text", "zip", "cut", "damaged"],
+)
+def test_what_is_no_archive_is_not_called_a_damaged_one(files: Files, data: bytes, message: str) -> None:
+    for sent, kind in ((data, TAR), (gzip.compress(data), GZ)):
+        reply = unpack(files, sent, kind)
+        refused(reply, files)
+        assert reply.json()["error"] == message
+
+
 def damaged_gzips() -> dict[str, bytes]:
     whole = gzip.compress(tar_of(("a", b"alpha" * 500)))
     return {
