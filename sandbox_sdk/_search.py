@@ -99,6 +99,11 @@ def search(
     max_depth: int | None = None,
     max_results: int | None = None,
 ) -> Call[SearchResult]:
+    if not pattern and contents is None:
+        where, names = (".", path) if any(character in path for character in "*?[") else (path, "*")
+        raise ValueError(
+            f"search() needs a pattern or contents=; the directory comes first: search({where!r}, {names!r})"
+        )
     return call(
         "files_search",
         SearchResult.from_wire,

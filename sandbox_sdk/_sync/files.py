@@ -98,7 +98,8 @@ class Files(FileChanges):
         `pattern` is a shell pattern for the name, as ``*.csv``. `contents` is text, or with `regex` a regular
         expression, that is looked for line by line; `context` lines before and after come along, 20 at most. Five
         levels are looked at and 100 hits answered when nobody says; the result tells when there is more. Binary files
-        and those over 32 MiB are skipped. Raises `NotFoundError` where there is no directory.
+        and those over 32 MiB are skipped. Raises `NotFoundError` where there is no directory, and `ValueError` for
+        neither `pattern` nor `contents`.
         """
         if contents is not None and not self._connection.ours():
             raise EndpointNotAvailableError("this server cannot search in files", endpoint="files_search")

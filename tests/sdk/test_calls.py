@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sandbox_sdk import _calls as calls
 from sandbox_sdk._call import call, command_line, nothing, stdin_text
 from sandbox_sdk._contract import ENDPOINTS
+from sandbox_sdk._search import search
 
 
 def query(target: str) -> dict[str, list[str]]:
@@ -46,6 +47,17 @@ def test_a_command_is_text_or_texts() -> None:
         command_line(["ls", 7])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="sequence of texts, not bytes"):
         command_line(b"ls")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(("*.txt",), "'.', '*.txt'"), (("data",), "'data', '*'"), (("data", ""), "'data', '*'")],
+)
+def test_a_search_for_nothing_is_told_that_the_directory_comes_first(words: tuple[str, ...], meant: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        search(words[0], words[1] if words[1:] else None)
+    assert str(refused.value) == (f"search() needs a pattern or contents=; the directory comes first: search({meant})")
+    assert json.loads(search("data", None, contents="x").body or b"") == {"path": "data", "contents": "x"}
 
 
 @pytest.mark.finding("R2-C8")
