@@ -54,7 +54,16 @@ def _module(name: str) -> ModuleType:
     except LoadError:
         raise
     except Exception as error:  # whatever a module of theirs may raise
-        raise LoadError(f"commands {quoted(name)} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise LoadError(f"commands {quoted(name)} cannot be loaded: {_why(name, error)}") from error
+
+
+def _why(name: str, error: Exception) -> str:
+    """In words where it is the file or module itself that is not there; else what its code has raised."""
+    if isinstance(error, OSError) and error.errno and error.filename == os.path.abspath(name):
+        return os.strerror(error.errno).lower()
+    if isinstance(error, ModuleNotFoundError) and error.name == name:
+        return "there is no such module; a file is named with its .py"
+    return f"{type(error).__name__}: {error}"
 
 
 def _from_file(path: str) -> ModuleType:

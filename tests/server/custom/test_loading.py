@@ -76,6 +76,21 @@ def test_what_is_not_there_is_named(name: str) -> None:
         load([name])
 
 
+def test_what_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+    gone, folder, asking = (str(tmp_path / name) for name in ("gone.py", "folder.py", "asking.py"))
+    Path(folder).mkdir()
+    Path(asking).write_text("open('/no/such/file')")
+    for name, why in (
+        (gone, "no such file or directory"),
+        (folder, "is a directory"),
+        ("no_such_module_x", "there is no such module; a file is named with its .py"),
+        (asking, "FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file'"),
+    ):
+        with pytest.raises(LoadError) as refused:
+            load([name])
+        assert str(refused.value) == f'commands "{name}" cannot be loaded: {why}'
+
+
 def test_a_server_offers_what_its_modules_declare(module: Path, tmp_path: Path) -> None:
     policy = {"endpoints": {"hello": {"limits": {"rate_per_minute": 2}}}}
     with running_server(tmp_path, policy=policy, arguments=["--commands", str(module)]) as server:
