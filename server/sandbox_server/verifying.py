@@ -116,25 +116,29 @@ def _follow(head: Head, line: _Line) -> None:
         what = f"it does not follow line {head.sequence} as that stands here: that line was edited, or this one"
     elif line.sequence > head.sequence + 1:
         missing = line.sequence - head.sequence - 1
-        what = f"{missing} line{'s' if missing > 1 else ''} missing before it, after number {head.sequence}"
+        what = f"{_count(missing, 'line')} missing before it, after number {head.sequence}"
     else:
         what = f"number {line.sequence} after number {head.sequence}: lines were reordered, repeated or put in"
     shown = line.text[:_SHOWN].decode("utf-8", "replace")
     raise Broken(f"{line.place}: {what}\n  {shown if shown.isprintable() else json.dumps(shown)}")
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def report(paths: Sequence[str], kept: Head | None = None) -> Verdict:
     """Verify the files at `paths` and print what was found. Raises `Broken`, and `OSError` for what cannot be read."""
     with ExitStack() as stack:
         verdict = verify([(path, stack.enter_context(open(path, "rb"))) for path in paths], kept)
-    print(f"the chain holds: {verdict.lines} lines in {verdict.runs} run{'' if verdict.runs == 1 else 's'}")
+    print(f"the chain holds: {_count(verdict.lines, 'line')} in {_count(verdict.runs, 'run')}")
     if verdict.first > 1:
         print(f"note: it begins with line {verdict.first}; earlier ones are not in what was given")
     if verdict.runs > 1:
         print("note: a run that begins anew says nothing about how the one before it ended")
     if verdict.lost:
-        print(f"note: the server says that {verdict.lost} lines could not be written")
+        print(f"note: the server says that {_count(verdict.lost, 'line')} could not be written")
     if verdict.other:
-        print(f"note: {verdict.other} lines of other text, such as a line torn by a crash, were passed over")
+        print(f"note: passed over {_count(verdict.other, 'line')} of other text, such as one torn by a crash")
     print(f"head {verdict.head or Head(0, GENESIS)}")
     return verdict

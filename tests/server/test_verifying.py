@@ -155,6 +155,22 @@ def test_lines_that_the_server_lost_are_told(tmp_path: Path, capsys) -> None:
     assert "the server says that 3 lines could not be written" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("number", "lines"), [(1, "1 line"), (2, "2 lines")])
+def test_one_line_is_counted_as_one(tmp_path: Path, capsys, number: int, lines: str) -> None:
+    (tmp_path / "log").write_bytes(b"torn\n" * number)
+    log = AuditLog(str(tmp_path / "log"))
+    log.write({"event": "lost", "count": number})
+    for _ in range(number - 1):
+        log.write({"endpoint": "shell"})
+    log.close()
+    assert main(["audit", "verify", str(tmp_path / "log")]) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        f"the chain holds: {lines} in 1 run",
+        f"note: the server says that {lines} could not be written",
+        f"note: passed over {lines} of other text, such as one torn by a crash",
+    ]
+
+
 @pytest.mark.finding("R1-U5")
 def test_explain_is_check_config_explain(tmp_path: Path, capsys) -> None:
     policy = tmp_path / "policy.json"
