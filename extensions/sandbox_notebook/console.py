@@ -90,6 +90,8 @@ def _run(arguments: list[str]) -> int:
     try:
         server, arguments = _server(arguments)
         parsed, as_json = _read(arguments)
+        if as_json and parsed.text("local") == "-":
+            raise Mistake("--json and - both write to standard output", f"{PROGRAM} {parsed.line}, without --json")
     except Mistake as error:
         _complain(*SandboxMagicError(error.message, error.hint, line=error.line, column=error.column,
                                      magic=PROGRAM)._render_traceback_())  # fmt: skip
@@ -156,7 +158,9 @@ def _settings() -> Settings:
 
 
 def _front() -> Front:
-    return Front(sys.stdout, sys.stderr, sys.stdout.isatty(), quiet=not sys.stdout.isatty())
+    stdin, stdout = (getattr(stream, "buffer", None) for stream in (sys.stdin, sys.stdout))
+    terminal = sys.stdout.isatty()
+    return Front(sys.stdout, sys.stderr, terminal, quiet=not terminal, stdin=stdin, stdout=stdout)
 
 
 def _body(parsed: Parsed) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from .config import Settings
 from .grammar import Mistake, Parsed
@@ -34,6 +34,9 @@ class Front:
     """Says what is waited for, where that can be taken away again."""
     quiet: bool = False
     """Nothing but results: no progress."""
+    stdin: IO[bytes] | None = None
+    stdout: IO[bytes] | None = None
+    """What the file name ``-`` stands for, where there are such."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,3 +335,55 @@ def test_a_terminal_fills_no_variables_in() -> None:
     done = nb("cat", "--fill", "{name}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == 'a terminal has no variables to fill in\n  nbsandbox cat "$name", as its shell does\n'
+
+
+BYTES = bytes(range(256)) * 9000
+
+
+def raw(*arguments: str, stdin: int | None = subprocess.DEVNULL, data: bytes | None = None) -> tuple[int, bytes, str]:
+    fed = {"stdin": stdin} if data is None else {"input": data}
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, timeout=120, check=False, **fed)  # type: ignore[call-overload]
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_a_dash_is_standard_input_and_output_byte_for_byte(tmp_path: Path) -> None:
+    code, out, err = raw("upload", "-", "--to", "dash/piped.bin", data=BYTES)
+    assert (code, out.decode(), err) == (0, "✓ -  →  dash/piped.bin  2.3 MB\n", "")
+    assert raw("download", "dash/piped.bin", "-") == (0, BYTES, "")
+    assert raw("download", "--verify", "dash/piped.bin", "-") == (0, BYTES, "")
+    (tmp_path / "local").write_bytes(b"\xff\r\n\0")
+    with open(tmp_path / "local", "rb") as file, open(tmp_path / "all", "ab") as both:
+        assert raw("upload", "-", "--to", "dash/file.bin", stdin=file.fileno())[0] == 0
+        both.write(b"before")
+        both.flush()
+        subprocess.run([*COMMAND, "download", "dash/file.bin", "-"], stdout=both, timeout=120, check=True)
+    assert (tmp_path / "all").read_bytes() == b"before\xff\r\n\0", "what is appended to stays"
+    assert sorted(os.listdir(tmp_path)) == ["all", "local"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        ("upload -", 1, "standard input has no name\n  nbsandbox upload - --to in/data.csv gives it one\n"),
+        ("upload - --to in/", 1, "standard input has no name\n  nbsandbox upload - --to in/data.csv gives it one\n"),
+        ("upload - x --to y", 1, '"-", standard input, goes alone\n  nbsandbox upload - --to in/data.csv\n'),
+        ("download dash.d -", 1, '"dash.d" is a directory\n  nbsandbox archive dash.d brings it as one file\n'),
+        ("--json download x -", 2, "--json and - both write to standard output\n"
+                                   "  nbsandbox download x -, without --json\n"),
+        ("upload - --to dash.d/there", 1, '"dash.d/there" is in the sandbox already\n'
+                                          "  nbsandbox upload --overwrite … replaces it\n"),
+    ],
+)  # fmt: skip
+def test_a_dash_that_cannot_be_meant_leaves_standard_output_alone(arguments: str, code: int, complaint: str) -> None:
+    nb("run", "sh", "-c", "mkdir -p dash.d; echo old > dash.d/there")
+    assert raw(*arguments.split(), data=b"new") == (code, b"", complaint)
+    assert raw("download", "dash.d/there", "-") == (0, b"old\n", "")
+    assert raw("upload", "-", "--overwrite", "--to", "dash.d/there", data=b"new")[0] == 0
+    assert raw("download", "dash.d/there", "-") == (0, b"new", "")
+
+
+def test_a_pipe_by_name_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    code, out, err = raw("upload", "pipe")
+    assert (code, out, err.splitlines()[0]) == (1, b"", '"pipe" is neither a file nor a directory')
+    assert err.splitlines()[1].startswith("  nbsandbox upload - --to NAME takes what comes through a pipe")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 import threading
 import zipfile
@@ -300,3 +301,24 @@ def test_what_is_filled_in_is_no_option_and_no_operator(started: Run, shell: Int
     shell.user_ns.update(option="-r", operator=">")
     assert '"-r"' in failure(started("%sandbox cat --fill {option}"))[0].replace("/-r", '"-r')
     assert started("%sandbox run --fill echo a {operator} b").stdout == "a > b\n"
+
+
+@pytest.mark.parametrize("line", ["upload fifo", "upload f*", "unpack fifo", "upload /dev/null"])
+def test_what_is_neither_file_nor_directory_is_refused_and_not_waited_for(started: Run, here: Path, line: str) -> None:
+    os.mkfifo(here / "fifo")
+    message, hint = failure(started(f"%sandbox {line}"))
+    assert message == f'"{"/dev/null" if "null" in line else "fifo"}" is neither a file nor a directory'
+    assert hint.startswith("nbsandbox upload - --to NAME takes what comes through a pipe")
+
+
+def test_a_notebook_has_no_standard_input_and_output(started: Run, here: Path) -> None:
+    (here / "-").write_text("dash")
+    message, hint = failure(started("%sandbox upload -"))
+    assert message == '"-" is standard input, and only nbsandbox has one'
+    assert hint == "%sandbox upload ./- for a file of that name"
+    assert started("%sandbox upload ./-").error is None
+    message, hint = failure(started("%sandbox download ./- -"))
+    assert message == '"-" is standard output, and only nbsandbox has one'
+    assert hint == "text = %sandbox cat ./-, or %sandbox download ./- ./- for a file of that name"
+    assert started("%sandbox download --overwrite ./- ./-").error is None
+    assert (here / "-").read_text() == "dash"

@@ -13,7 +13,7 @@ from ..render import Table
 from ..results import Notice, Rows
 from ..text import count, size
 from .download import ours, state_of
-from .transfers import missing, row
+from .transfers import missing, regular, row
 
 if TYPE_CHECKING:
     from sandbox_sdk import ArchiveFormat
@@ -44,7 +44,7 @@ def unpack(call: Invocation) -> Outcome:
     local = os.path.expanduser(call.parsed.text("file"))
     if not os.path.lexists(local):
         raise missing(call.parsed.text("file"))
-    if os.path.isdir(local):
+    if os.path.isdir(regular(local)):
         raise Mistake(f'"{local}" is a directory', f"%sandbox upload {quote(local)} brings it in as it is")
     overwrite = call.parsed.flag("overwrite") or not call.settings.confirm_overwrite
     progress = call.progress(f"unpacking {os.path.basename(local)}")

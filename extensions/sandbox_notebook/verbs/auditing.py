@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from ..audit_log import AuditTail, Line, what, when
+from ..audit_log import AuditTail, Line, Verdict, verdict, what, when
 from ..errors import Stopped
 from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
@@ -15,6 +15,12 @@ from ..session import Entry
 from ..text import printable
 
 _PAUSE = 0.25
+_VERDICTS: dict[Verdict, Cell] = {
+    "allowed": Cell("allow"),
+    "denied": Cell("denied", "bad"),
+    "missing": Cell("○ missing", "dim"),
+    "failed": Cell("! failed", "dim"),
+}
 
 
 def audit(call: Invocation) -> Outcome:
@@ -28,7 +34,7 @@ def audit(call: Invocation) -> Outcome:
     if log.missing:
         why = log.missing.partition(";")[0]
         raise Mistake(f'the log of "{entry.name}" {why}', "its operator has it; agent-sandbox-server audit reads it")
-    found = [line for line in noted if not denied or line["decision"] == "deny"][-call.parsed.count("lines", 20) :]
+    found = [line for line in noted if not denied or verdict(line) == "denied"][-call.parsed.count("lines", 20) :]
     if not call.parsed.flag("follow"):
         rows = [_row(entry, line, timed) for line in found]
         headers = (*(("time",) if timed else ()), "decision", "endpoint", "what", "code", "identity")
@@ -37,7 +43,7 @@ def audit(call: Invocation) -> Outcome:
         return Outcome(shown, shown)
     try:
         for line in _coming(log, found):
-            if not denied or line["decision"] == "deny":
+            if not denied or verdict(line) == "denied":
                 cells = [cell.text if isinstance(cell, Cell) else cell for cell in _row(entry, line, timed)]
                 call.front.out.write(printable("  ".join(cells)) + "\n")
                 call.front.out.flush()
@@ -55,10 +61,11 @@ def _coming(log: AuditTail, found: list[Line]) -> Iterator[Line]:
 
 
 def _row(entry: Entry, line: Line, timed: bool) -> Row:
-    denied = line["decision"] == "deny"
     row: Row = [
-        Cell("denied" if denied else str(line["decision"]), "bad" if denied else ""),
-        str(line.get("endpoint") or ""), " ".join(map(entry.relative, what(line))), str(line.get("code") or ""),
+        _VERDICTS[verdict(line)],
+        str(line.get("endpoint") or ""),
+        " ".join(map(entry.relative, what(line))),
+        str(line.get("code") or ""),
         str(line.get("identity") or ""),
-    ]  # fmt: skip
+    ]
     return [when(line), *row] if timed else row

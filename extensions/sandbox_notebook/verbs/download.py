@@ -15,7 +15,8 @@ from ..invocation import Invocation, Outcome
 from ..render import Table
 from ..results import Rows
 from ..session import Session
-from .transfers import row
+from .piped import to_output
+from .transfers import row, verify
 
 if TYPE_CHECKING:
     from sandbox_sdk import Receipt
@@ -27,6 +28,8 @@ def download(call: Invocation) -> Outcome:
     local, into = call.parsed.text("local"), call.parsed.text("to")
     if local and into:
         raise Mistake(f'"{local}" and --to both say where to', "%sandbox download out/plot.svg --to plots")
+    if local == "-":
+        return to_output(call)
     local = os.path.expanduser(os.path.join(into, "") if into else local or ".")
     target = os.path.normpath(os.path.join(local, name) if os.path.isdir(local) or local.endswith(os.sep) else local)
     asked = call.settings.confirm_overwrite and not call.parsed.flag("overwrite")
@@ -40,9 +43,7 @@ def download(call: Invocation) -> Outcome:
 def _fetch(call: Invocation, remote: str, local: str) -> Receipt:
     progress = call.progress(f"downloading {posixpath.basename(posixpath.normpath(remote))}")
     try:
-        return call.entry().sandbox.files.download(
-            remote, local, progress=progress, verify="sha256" if call.parsed.flag("verify") else "size"
-        )
+        return call.entry().sandbox.files.download(remote, local, progress=progress, verify=verify(call))
     finally:
         progress.close()
 

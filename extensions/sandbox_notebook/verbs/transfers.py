@@ -12,6 +12,9 @@ from ..text import count, size
 
 if TYPE_CHECKING:
     from sandbox_sdk import Receipt
+    from sandbox_sdk.transfer.options import Verify
+
+    from ..invocation import Invocation
 
 
 def row(source: str, target: str, receipt: Receipt) -> Row:
@@ -24,6 +27,20 @@ def row(source: str, target: str, receipt: Receipt) -> Row:
         amount += f"; left out: {', '.join(f'{outcome.source} ({outcome.skipped})' for outcome in skipped)}"
     digest = f"sha256 {receipt.sha256}" if receipt.sha256 else ""
     return [Cell(source, "good"), "→", Cell(target, "strong"), amount, *([digest] if digest else [])]
+
+
+def verify(call: Invocation) -> Verify:
+    return "sha256" if call.parsed.flag("verify") else "size"
+
+
+def regular(path: str) -> str:
+    """The path itself; refused is what is there and could keep one waiting for its content, as a pipe."""
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise Mistake(
+            f'"{path}" is neither a file nor a directory',
+            "nbsandbox upload - --to NAME takes what comes through a pipe, as files.upload of the client does",
+        )
+    return path
 
 
 def missing(path: str, *, otherwise: str = "") -> Mistake:

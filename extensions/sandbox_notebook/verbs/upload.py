@@ -25,7 +25,8 @@ from ..invocation import Invocation, Outcome
 from ..render import Table
 from ..results import Rows, Still
 from ..session import Entry
-from .transfers import missing, row
+from .piped import from_input
+from .transfers import missing, regular, row, verify
 
 _COMPARED = 16 << 20
 
@@ -35,6 +36,8 @@ def upload(call: Invocation) -> Outcome:
     patterns = call.parsed.many("path")
     if not patterns or call.parsed.flag("pick"):
         return _picker(call, entry)
+    if "-" in patterns:
+        return from_input(call, entry)
     pick = "%sandbox upload alone lets you choose" if call.front.views is not None else ""
     sources = [found for place, pattern in enumerate(patterns) for found in _found(pattern, patterns[place:], pick)]
     receipts = [_one(call, entry, source) for source in sources]
@@ -65,10 +68,10 @@ def _found(pattern: str, words: list[str], otherwise: str) -> list[str]:
     """The files a pattern, the first of these words, stands for. A name that exists is itself, whatever is in it."""
     path = os.path.expanduser(pattern)
     if os.path.lexists(path):
-        return [path]
+        return [regular(path)]
     found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else []
     if found:
-        return found
+        return [regular(path) for path in found]
     for length in range(len(words), 1, -1):
         if os.path.lexists(os.path.expanduser(whole := " ".join(words[:length]))):
             raise Mistake(f'no file "{pattern}" on this side', f"a name with blanks needs quotes: {quote(whole)}")
@@ -86,7 +89,7 @@ def _one(call: Invocation, entry: Entry, source: str) -> Receipt:
             target,
             overwrite=overwrite,
             progress=progress,
-            verify="sha256" if call.parsed.flag("verify") else "size",
+            verify=verify(call),
         )
 
     try:

@@ -18,7 +18,8 @@ def moving() -> tuple[Command, ...]:
                 Option("--pick", "choose files in the browser, or drop them there; also without a path"), IN,
             ),
             (Argument("path", "a file, directory or pattern on this side", True, many=True, offers="local"),),
-            details=_REPLACED.format("upload", "put there"),
+            details=f"{_REPLACED.format('upload', 'put there')} nbsandbox upload - stores standard input as the file "
+            "that --to names.",
         ),
         Command(
             "download", "bring files back", "%sandbox download out/plot.svg",
@@ -29,7 +30,8 @@ def moving() -> tuple[Command, ...]:
                 Argument("remote", "path in the sandbox", offers="remote"),
                 Argument("local", "where to on this side; default: its own name here", True, offers="local"),
             ),
-            details=_REPLACED.format("download", "wrote"),
+            details=f"{_REPLACED.format('download', 'wrote')} nbsandbox download PATH - writes the file to standard "
+            "output.",
         ),
         Command(
             "archive", "bring files and directories back as one archive", "%sandbox archive out --to results.zip",
