@@ -6,7 +6,7 @@ import json
 import os
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from sandbox_sdk import LocalSandbox, Sandbox
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 _TAIL = 4 << 20
 _MOST = 100
 
+_REFUSED = (401, 403, 413, 421, 429)
+_SWITCHED = 101  # a WebSocket is refused by a message in it
+
 Line = dict[str, Any]
+Verdict = Literal["allowed", "denied", "missing", "failed"]
 
 
 class AuditTail:
@@ -59,6 +63,18 @@ def _line(raw: bytes) -> Line | None:
     except ValueError:
         return None
     return line if isinstance(line, dict) and "decision" in line else None
+
+
+def verdict(line: Line) -> Verdict:
+    """How a call ended. The log calls every error a denial; here that is what a rule, a limit or the token refused."""
+    if line["decision"] != "deny":
+        return "allowed"
+    status, code = line.get("status"), str(line.get("code") or "")
+    if code == "endpoint_disabled" or status in (None, *_REFUSED):
+        return "denied"
+    if status == 404 or code.endswith("not_found"):
+        return "missing"
+    return "denied" if status == _SWITCHED else "failed"
 
 
 def what(line: Line) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandbox_notebook.audit_log import AuditTail, what
+from sandbox_notebook.audit_log import AuditTail, verdict, what
 from sandbox_notebook.widgets.panel import _noted
 from sandbox_sdk import Sandbox
 
@@ -78,3 +78,29 @@ def test_without_a_log_it_says_why(log: Path) -> None:
 def test_a_line_of_nonsense_is_shown_as_far_as_it_goes() -> None:
     shown = _noted({"decision": ["x"], "ts": 1e300, "paths": "no", "program": 7})
     assert (shown["when"], shown["verdict"], shown["what"]) == ("", "allowed", "7")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "told"),
+    [
+        (403, "path_not_allowed", "denied"),
+        (401, "unauthorized", "denied"),
+        (404, "endpoint_disabled", "denied"),
+        (413, "payload_too_large", "denied"),
+        (421, "host_not_allowed", "denied"),
+        (429, "rate_limited", "denied"),
+        (101, "missing_scope", "denied"),
+        (101, "session_not_found", "missing"),
+        (404, "not_found", "missing"),
+        (404, "process_not_found", "missing"),
+        (404, "unknown_route", "missing"),
+        (400, "invalid_argument", "failed"),
+        (409, "file_exists", "failed"),
+        (500, "internal_error", "failed"),
+        (507, "no_space", "failed"),
+    ],
+)
+def test_only_what_was_refused_is_called_denied(status: int, code: str, told: str) -> None:
+    noted = {"decision": "deny", "status": status, "code": code}
+    assert (verdict(noted), _noted(noted)["verdict"]) == (told, told)
+    assert verdict({**noted, "decision": "allow"}) == "allowed"

@@ -134,6 +134,20 @@ def test_what_was_refused_is_in_the_audit_log(started: Run) -> None:
     assert [line[:3] for line in lines[1:]] == [["✗", "denied", "files_download_stream"]] * 2
 
 
+def test_what_is_not_there_is_not_called_refused(started: Run) -> None:
+    started("%sandbox config ui html")
+    assert started("%sandbox audit --denied").text == "nothing noted as refused"
+    started("%sandbox download gone.txt")
+    eventually(lambda: "gone.txt" in started("%sandbox audit").text)
+    started("%sandbox download /etc/passwd")
+    eventually(lambda: "passwd" in started("%sandbox audit --denied").text)
+    lines = [line.split() for line in started("%sandbox audit").text.splitlines()]
+    assert [[*line[:2], line[4]] for line in lines[1:]] == [
+        ["○", "missing", "not_found"], ["✗", "denied", "path_not_allowed"],
+    ]  # fmt: skip
+    assert "gone.txt" not in started("%sandbox audit --denied").text
+
+
 def test_a_server_that_is_there_is_used_like_a_sandbox(
     run: Run, here: Path, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from sandbox_sdk import (
     ServerAPIError,
 )
 
-from ..audit_log import AuditTail, Line, local_of, what, when
+from ..audit_log import AuditTail, Line, local_of, verdict, what, when
 from ..render import Cell, Table, pairs
 from ..text import signal_name, size
 from .base import STATIC, Message, Widget
@@ -120,7 +120,7 @@ class SandboxPanel(Widget):
         """Refusals of ours the table hears itself; those of other identities are in the log."""
         _, fresh = self._tail()
         for line in fresh:
-            if self._rules is not None and line["decision"] == "deny" and line.get("identity") != self._rules.identity:
+            if self._rules is not None and verdict(line) == "denied" and line.get("identity") != self._rules.identity:
                 message = " ".join([*what(line), *filter(None, [str(line.get("code") or "")])])
                 self._rules.flash(str(line.get("endpoint")), f"{line.get('identity')}: {message}")
 
@@ -236,7 +236,7 @@ def _words(metrics: SystemMetrics, processors: float) -> list[tuple[str, str]]:
 def _noted(line: Line) -> dict[str, str]:
     return {
         "when": when(line),
-        "verdict": "denied" if line["decision"] == "deny" else "allowed",
+        "verdict": verdict(line),
         "endpoint": str(line.get("endpoint") or ""),
         "what": " ".join(what(line)),
         "code": str(line.get("code") or ""),
