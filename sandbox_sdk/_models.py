@@ -158,7 +158,7 @@ class CommandResult(Shown):
         """What a cell shows: the exit, and the beginning of both outputs."""
         facts = [f"exit_code={self.exit_code}"]
         facts += [f"signal={self.signal}"] if self.signal else []
-        facts += [f"{name}={_clipped(text)}" for name in ("stdout", "stderr") if (text := getattr(self, name))]
+        facts += [f"{name}={clipped(text)}" for name in ("stdout", "stderr") if (text := getattr(self, name))]
         facts += [f"{name}=True" for name in ("truncated", "held") if getattr(self, name)]
         return f"CommandResult({', '.join(facts)})"
 
@@ -195,7 +195,7 @@ class CommandResult(Shown):
         )
 
 
-def _clipped(text: str, most: int = 300) -> str:
+def clipped(text: str, most: int = 300) -> str:
     """A text as Python would write it, and how much of a long one is left out."""
     if len(text) <= most:
         return repr(text)

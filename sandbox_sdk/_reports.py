@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from . import _wire as wire
 from ._display.shown import Listing, Shown
+from ._models import clipped
 from ._public import public
 from ._wire import Json
 
@@ -170,16 +171,23 @@ class CommandList(Listing[CommandInfo]):
 
 
 @public
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CodeResult(Shown):
     """A piece of code that has run."""
 
-    stdout: str = field(repr=False)
-    stderr: str = field(repr=False)
+    stdout: str
+    stderr: str
     exit_code: int
     language: str
     execution_time_ms: float = 0.0
     truncated: bool = False
+
+    def __repr__(self) -> str:
+        """The exit, and the beginning of both outputs."""
+        facts = [f"exit_code={self.exit_code}", f"language={self.language!r}"]
+        facts += [f"{name}={clipped(text)}" for name in ("stdout", "stderr") if (text := getattr(self, name))]
+        facts += [f"execution_time_ms={self.execution_time_ms}", *(["truncated=True"] if self.truncated else [])]
+        return f"CodeResult({', '.join(facts)})"
 
     @property
     def success(self) -> bool:

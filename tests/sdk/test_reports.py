@@ -163,3 +163,12 @@ def test_results_know_whether_they_succeeded() -> None:
     assert not CodeResult("", "", 1, "python").success
     assert FileInfo.from_wire({"type": "directory"}).is_dir
     assert FileEntry.from_wire({"name": "x", "type": "directory"}, "d").is_dir
+
+
+def test_code_that_ran_tells_what_it_printed_and_how_much_of_that_is_left_out() -> None:
+    shown = str(CodeResult("1\n", "", 0, "python", 1.5))
+    assert shown == "CodeResult(exit_code=0, language='python', stdout='1\\n', execution_time_ms=1.5)"
+    assert repr(CodeResult("x" * 310, "oops", 3, "node", 2.0, True)) == (
+        f"CodeResult(exit_code=3, language='node', stdout='{'x' * 300}'… (10 more characters), stderr='oops', "
+        "execution_time_ms=2.0, truncated=True)"
+    )
