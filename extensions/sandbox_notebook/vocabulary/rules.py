@@ -41,7 +41,7 @@ def rules() -> tuple[Command, ...]:
             "audit", "what the sandbox has refused, and let through", "%sandbox audit --denied",
             (
                 Option("--lines", "the last so many; default: 20", "N", short="-n", kind="count"),
-                Option("--denied", "only what was refused"),
+                Option("--denied", "only what was refused, not what was missing or failed"),
                 Option("--follow", "go on; the stop button only stops the following", short="-f"), IN,
             ),
             details="For sandboxes of this machine, whose log this user may read. What is noted, the policy says.",
