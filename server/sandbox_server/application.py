@@ -286,6 +286,8 @@ class _Nothing:
     def chunks(self) -> Iterator[bytes]:
         return iter(())
 
+    def break_off(self) -> None: ...
+
     def fileno(self) -> int:
         return -1
 

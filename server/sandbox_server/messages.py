@@ -72,6 +72,9 @@ class Body(Protocol):
     def chunks(self) -> Iterator[bytes]:
         """It piece by piece, for whoever must look at the bytes."""
 
+    def break_off(self) -> None:
+        """From another thread: whoever reads it gets `Aborted`, now; nothing when all of it has come."""
+
 
 class Peer(Protocol):
     """The other end of the connection, for work that must stop when nobody listens any more."""

@@ -10,11 +10,13 @@ from contextlib import contextmanager, suppress
 
 class Relay:
     """Passes bytes on in both directions. `cuts` are the bytes of a connection's requests after which it is cut, one
-    entry per connection that gets so far; `passed` counts what has gone to the server.
+    entry per connection that gets so far; `passed` counts what has gone to the server. With `half` only the client's
+    side is cut: the server hears nothing any more, as behind a router that forgot the connection.
     """
 
-    def __init__(self, port: int, cuts: list[int]) -> None:
+    def __init__(self, port: int, cuts: list[int], *, half: bool = False) -> None:
         self.cuts = cuts
+        self.half = half
         self.passed = 0
         self._server = ("127.0.0.1", port)
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -27,7 +29,7 @@ class Relay:
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def close(self) -> None:
-        """Wait for the connections, which their clients have closed, to end."""
+        """Wait for the connections, which their clients have closed, or the server where they were cut, to end."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
@@ -50,7 +52,7 @@ class Relay:
             back.join()
 
     def _up(self, client: socket.socket, server: socket.socket) -> None:
-        seen = 0
+        seen, cut = 0, False
         with suppress(OSError):
             while data := client.recv(65536):
                 with self._lock:
@@ -62,6 +64,9 @@ class Relay:
                 server.sendall(data)
                 if cut:
                     break
+        if cut and self.half:
+            client.close()  # and not only shut down: a sender that waits for room would wait on
+            return
         for end in (server, client):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -76,8 +81,8 @@ class Relay:
 
 
 @contextmanager
-def relaying(port: int, cuts: list[int]) -> Iterator[Relay]:
-    relay = Relay(port, cuts)
+def relaying(port: int, cuts: list[int], *, half: bool = False) -> Iterator[Relay]:
+    relay = Relay(port, cuts, half=half)
     try:
         yield relay
     finally:

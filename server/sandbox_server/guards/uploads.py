@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition, Lock
 
-from ..messages import Headers, Refusal, quoted
+from ..messages import Body, Headers, Refusal, quoted
 from .replace import Replacement
 
 KEEP_SECONDS = 3600.0
 #: Of one owner at a time; each holds two descriptors.
 MOST_UNFINISHED = 16
 _MOST_FINISHED = 64
-_PATIENCE = 2.0  # for a request whose connection broke to notice that
+_PATIENCE = 2.0  # for an earlier request to end by itself, then to let go once it was broken off
 
 
 class Upload:
@@ -47,6 +47,7 @@ class Upload:
         self.receipt = b""
         self.expires = 0.0
         self.busy = False  # somebody sends to it, or ends it
+        self.body: Body | None = None  # what is being sent to it
 
     @property
     def complete(self) -> bool:
@@ -107,31 +108,31 @@ class Uploads:
             return upload
 
     @contextmanager
-    def holding(self, upload: Upload, patience: float = 0.0) -> Iterator[None]:
-        """Be the only one who works on it."""
+    def holding(self, upload: Upload, body: Body | None = None) -> Iterator[None]:
+        """Be the only one who works on it, sending `body`. A request that sends to it already is broken off."""
         with self._freed:
-            if not self._freed.wait_for(lambda: not upload.busy, patience):
+            if not self._wait(upload, ending=True):
                 refusal = Refusal(
                     "conflict", "another request is sending to this upload; wait for its end", retry_after=1
                 )
                 refusal.headers.append(("Retry-After", "1"))
                 raise refusal
-            upload.busy = True
+            upload.busy, upload.body = True, body
         try:
             yield
         finally:
             with self._freed:
                 self._renew(upload)
-                upload.busy = False
+                upload.busy, upload.body = False, None
                 self._freed.notify_all()
 
-    def settle(self, upload: Upload) -> None:
-        """Give a sender whose connection broke a moment to be noticed, so that the offset stands still."""
+    def settle(self, upload: Upload, *, ending: bool) -> None:
+        """Wait a moment for whoever sends to it, then break that off when `ending`, so that the offset stands still."""
         with self._freed:
-            self._freed.wait_for(lambda: not upload.busy, _PATIENCE)
+            self._wait(upload, ending=ending)
 
     def cancel(self, upload: Upload) -> None:
-        with self.holding(upload, _PATIENCE):
+        with self.holding(upload):
             self.forget(upload)
 
     def forget(self, upload: Upload) -> None:
@@ -149,6 +150,16 @@ class Uploads:
             for upload in self._uploads.values():
                 upload.drop()
             self._uploads.clear()
+
+    def _wait(self, upload: Upload, *, ending: bool) -> bool:
+        """Whether nobody works on it any more. Only the request that is found here is broken off, no later one."""
+        earlier = upload.body
+        free = self._freed.wait_for(lambda: not upload.busy, _PATIENCE)
+        if free or not ending:
+            return free
+        if earlier is not None and upload.body is earlier:
+            earlier.break_off()
+        return self._freed.wait_for(lambda: not upload.busy, _PATIENCE)
 
     def _renew(self, upload: Upload) -> None:
         upload.expires = self._clock() + KEEP_SECONDS

@@ -62,7 +62,7 @@ def begin(call: Call, path: Location, old: os.stat_result | None, finish: Finish
         raise
     uploads = call.services.uploads
     uploads.add(upload)
-    with uploads.holding(upload):
+    with uploads.holding(upload, body):
         told = False
         try:
             told = _announce(call, upload)
@@ -77,7 +77,7 @@ def begin(call: Call, path: Location, old: os.stat_result | None, finish: Finish
 def status(call: Call, *, id: str) -> Response:
     """How far an upload is, and its receipt once it is complete."""
     upload = _find(call, id)
-    call.services.uploads.settle(upload)
+    call.services.uploads.settle(upload, ending=call.request.method == "HEAD")
     return _state(call, upload, 200)
 
 
@@ -93,7 +93,7 @@ def append(call: Call, *, id: str) -> Response:
         missing = "Upload-Offset, a whole number" if offset is None else "Upload-Complete, ?0 or ?1"
         raise Refusal("invalid_argument", f"an upload goes on with {missing}")
     upload = _find(call, id)
-    with call.services.uploads.holding(upload):
+    with call.services.uploads.holding(upload, call.request.body):
         part = _demand_place(upload, offset)
         end = offset + call.request.body.length
         _note_length(upload, headers, end, complete)

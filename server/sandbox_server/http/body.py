@@ -9,6 +9,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from ..messages import Aborted, CutShort, Refusal
@@ -29,6 +30,7 @@ class WireBody:
 
     __slots__ = (
         "_bounds",
+        "_broken_off",
         "_expects",
         "_first",
         "_informs",
@@ -59,6 +61,7 @@ class WireBody:
         self._bounds = bounds
         self._expects = expects and self.left > 0
         self._informs = informs  # the peer understands interim responses (HTTP/1.1)
+        self._broken_off = False
         self._waited = 0.0
         self._moved = 0
 
@@ -99,6 +102,12 @@ class WireBody:
                 _write_all(descriptor, buffer[:count])
         return self.length
 
+    def break_off(self) -> None:
+        if self.left:
+            self._broken_off = True
+            with suppress(OSError):  # it has ended by itself
+                self._sock.shutdown(socket.SHUT_RD)  # wakes the thread that waits for bytes
+
     def drain(self) -> bool:
         """Read and drop what nobody wanted, if that is little and comes soon; True when nothing is left."""
         if self.withheld or self.left > self._bounds.drain_bytes:
@@ -125,6 +134,8 @@ class WireBody:
     def _take(self, receive: Callable[..., int], *arguments: Any) -> int:
         """Run a blocking call that takes bytes off the socket, again and again until it does."""
         while True:
+            if self._broken_off:
+                raise self._vanished()
             started = time.monotonic()
             try:
                 count = receive(*arguments)
@@ -132,6 +143,8 @@ class WireBody:
                 count = -1
             except OSError as fault:
                 raise self._vanished() from fault
+            if count == 0 and self._broken_off:
+                continue
             if count == 0:
                 self.failed = True
                 raise CutShort(self.length - self.left, self.length)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from sandbox_sdk import (
@@ -144,13 +145,14 @@ async def test_an_upload_that_is_not_finished_leaves_nothing(server: ServerProce
             await client.files.begin_upload(f"{home.name}/f", overwrite=False)
 
 
+@pytest.mark.parametrize("half", [False, True], ids=["both sides notice", "the server does not notice"])
 async def test_a_large_file_survives_broken_connections_and_nothing_is_sent_twice(
-    server: ServerProcess, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    half: bool, server: ServerProcess, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = os.urandom(9 * MIB + 5)
     (tmp_path / "f").write_bytes(content)
     reports: list[tuple[int, int]] = []
-    with relaying(server.port, [3 * MIB, 2 * MIB, 3 * MIB]) as relay:
+    with relaying(server.port, [3 * MIB, 2 * MIB, 3 * MIB], half=half) as relay:
         async with AsyncServerClient(relay.url) as client:
             monkeypatch.setattr(transfers_of(client), "IN_PARTS", MIB)
             receipt = await client.files.upload(
@@ -165,6 +167,29 @@ async def test_a_large_file_survives_broken_connections_and_nothing_is_sent_twic
     assert (home / "f").read_bytes() == content
     assert reports[-1] == (len(content), len(content))
     assert os.listdir(home) == ["f"]
+
+
+async def test_a_sender_that_somebody_else_takes_for_gone_goes_on_where_it_was(
+    server: ServerProcess, home: Path
+) -> None:
+    content = os.urandom(2 * MIB)
+    starts: list[int] = []
+    async with AsyncServerClient(server.url) as client:
+        upload = await client.files.begin_upload(f"{home.name}/f", size=len(content), verify="sha256")
+
+        def source(at: int) -> Iterator[bytes]:
+            starts.append(at)
+            if len(starts) == 1:
+                yield content[:MIB]
+                answer = httpx.head(server.url + upload._state.place, trust_env=False)
+                assert answer.headers["upload-complete"] == "?0"
+                at = MIB
+            yield content[at:]
+
+        receipt = upload._checked(await upload._send(source, len(content), last=True))
+    assert len(starts) == 2
+    assert receipt.sha256 == hashlib.sha256(content).hexdigest()
+    assert (home / "f").read_bytes() == content
 
 
 async def test_a_source_of_unknown_size_goes_in_parts_and_survives_broken_connections(

@@ -51,6 +51,8 @@ class SentBody:
         self.reads += 1
         yield self.data
 
+    def break_off(self) -> None: ...
+
 
 class VanishingBody(SentBody):
     """A peer that is gone as soon as anybody reads."""

@@ -140,6 +140,64 @@ def test_a_broken_connection_costs_nothing_that_has_arrived(sender: Sender, file
     assert (files.base / "new/data.bin").read_bytes() == data
 
 
+def stalled(sender: Sender, data: bytes, length: int) -> socket.socket:
+    """A connection whose request has sent `data` of the next `length` bytes, which have arrived, and goes on later."""
+    [part] = Path(sender.files.base, sender.path).parent.glob(".nsb-*.part")
+    arrived = part.stat().st_size
+    head = (
+        f"PATCH {sender.place} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {PARTIAL}\r\n"
+        f"Upload-Offset: {arrived}\r\nUpload-Complete: ?0\r\nContent-Length: {length}\r\n\r\n"
+    )
+    connection = socket.create_connection(("127.0.0.1", sender.files.server.port), timeout=60)
+    connection.sendall(head.encode() + data)
+    eventually(lambda: part.stat().st_size == arrived + len(data))
+    return connection
+
+
+def closed(connection: socket.socket) -> bool:
+    """Whether the server ends it without an answer."""
+    try:
+        return connection.recv(4096) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("method", ["HEAD", "PATCH", "DELETE"])
+def test_a_later_request_ends_one_that_the_server_still_waits_for(method: str, sender: Sender, files: Files) -> None:
+    data = os.urandom(3 * PART)
+    sender.begin(Upload_Length=str(len(data)))
+    broken_off = files.broken_off("new/data.bin")
+    with stalled(sender, data[:PART], len(data)) as connection:
+        if method == "PATCH":
+            assert sender.add(PART, data[PART : 2 * PART]).headers["upload-offset"] == str(2 * PART)
+        elif method == "HEAD":
+            assert sender.ask().headers["upload-offset"] == str(PART)
+            with suppress(ConnectionError):  # a sender that was only slow: nothing of this arrives
+                connection.sendall(b"x" * PART)
+        else:
+            assert sender.ask("DELETE").status == 204
+        assert closed(connection)
+    eventually(lambda: files.broken_off("new/data.bin") == broken_off + 1)
+    ended = [line for line in files.server.audit_lines() if (line["method"], line["status"]) == ("PATCH", 400)]
+    assert ended[-1]["aborted"] is True
+    if method == "DELETE":
+        assert os.listdir(files.base / "new") == []
+        return
+    arrived = 2 * PART if method == "PATCH" else PART
+    digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
+    assert sender.add(arrived, data[arrived:], last=True, Repr_Digest=f"sha-256=:{digest}:").status == 200
+    assert (files.base / "new/data.bin").read_bytes() == data
+
+
+def test_who_looks_by_get_breaks_nothing_off(sender: Sender) -> None:
+    sender.begin()
+    with stalled(sender, b"x" * 40, 100) as connection:
+        assert sender.ask("GET").json()["offset"] == 0  # as of the last request that has ended
+        connection.sendall(b"x" * 60)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 204 ")
+    assert sender.add(100, b"", last=True).json()["size"] == 100
+
+
 INTEROP = {"Upload-Draft-Interop-Version": "8"}
 
 
@@ -384,19 +442,11 @@ def test_a_directory_exchanged_meanwhile_gets_nothing(files: Files, tmp_path: Pa
 
 def test_of_two_senders_at_once_one_wins(sender: Sender, files: Files) -> None:
     sender.begin()
-    head = (
-        f"PATCH {sender.place} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {PARTIAL}\r\n"
-        f"Upload-Offset: 0\r\nUpload-Complete: ?0\r\nContent-Length: 100\r\n\r\n"
-    )
-    with socket.create_connection(("127.0.0.1", files.server.port)) as connection:
-        connection.sendall(head.encode() + b"x" * 40)
-        [part] = (files.base / "new").glob(".nsb-*.part")
-        eventually(lambda: part.stat().st_size == 40)  # it holds the upload
+    with stalled(sender, b"x" * 40, 100) as connection:
         reply = sender.add(0, b"")
-        assert (refusal(reply), reply.headers["retry-after"]) == ((409, "conflict"), "1")
-        connection.sendall(b"x" * 60)
-        assert connection.recv(4096).startswith(b"HTTP/1.1 204 ")
-    assert sender.add(100, b"", last=True).json()["size"] == 100
+        assert (refusal(reply), reply.json()["expected-offset"]) == ((409, "conflict"), 40)
+        assert closed(connection)  # the later one has taken it over
+    assert sender.add(40, b"", last=True).json()["size"] == 40
     replies: list[int] = []
     many = Sender(files, "many")
     many.begin()

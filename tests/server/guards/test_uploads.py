@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from sandbox_server.guards import uploads as uploads_module
 from sandbox_server.guards.uploads import KEEP_SECONDS, Upload, Uploads
 from sandbox_server.messages import Headers, Refusal
+from tests.server.core.harness import SentBody
 
 
 def upload(owner: str = "me") -> Upload:
@@ -34,7 +36,8 @@ def test_the_receipts_of_an_owner_are_the_last_sixty_four() -> None:
     assert [known(uploads, one) for one in finished] == [True] + [False] * 2 + [True] * 64
 
 
-def test_what_nobody_asks_for_is_forgotten_unless_it_is_being_worked_on() -> None:
+def test_what_nobody_asks_for_is_forgotten_unless_it_is_being_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads_module, "_PATIENCE", 0.0)
     now = [0.0]
     uploads = Uploads(lambda: now[0])
     held, idle = upload(), upload()
@@ -54,7 +57,9 @@ def test_what_nobody_asks_for_is_forgotten_unless_it_is_being_worked_on() -> Non
     assert not known(uploads, held)
 
 
-@pytest.mark.parametrize("look", [lambda uploads, one: uploads.find(one.id, "me"), Uploads.settle])
+@pytest.mark.parametrize(
+    "look", [lambda uploads, one: uploads.find(one.id, "me"), lambda uploads, one: uploads.settle(one, ending=True)]
+)
 def test_who_only_looks_at_an_upload_keeps_nobody_from_sending_to_it(look: Callable[[Uploads, Upload], object]) -> None:
     uploads, one, over = Uploads(), upload(), threading.Event()
     uploads.add(one)
@@ -83,3 +88,33 @@ def test_who_only_looks_at_an_upload_keeps_nobody_from_sending_to_it(look: Calla
     finally:
         over.set()
         looking.join()
+
+
+class Sent(SentBody):
+    """A body on its way; whether it was broken off."""
+
+    broken_off = False
+
+    def break_off(self) -> None:
+        self.broken_off = True
+
+
+def test_only_the_request_that_a_later_one_finds_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    uploads, one, earlier, later = Uploads(), upload(), Sent(), Sent()
+    uploads.add(one)
+
+    class Handover(threading.Condition):
+        """Somebody else has taken the place of the earlier request by the time that the patience is over."""
+
+        def wait_for(self, predicate: Callable[[], object], timeout: float | None = None) -> bool:
+            one.body = later
+            return False
+
+    with uploads.holding(one, earlier):
+        monkeypatch.setattr(uploads, "_freed", Handover(uploads._lock))
+        uploads.settle(one, ending=True)
+        assert not earlier.broken_off and not later.broken_off
+        uploads.settle(one, ending=False)
+        assert not later.broken_off
+        uploads.settle(one, ending=True)
+        assert later.broken_off

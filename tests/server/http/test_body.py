@@ -20,6 +20,7 @@ from sandbox_server.http import body as body_module
 from sandbox_server.http.body import WireBody
 from sandbox_server.http.bounds import KIB, MIB, ONE_PIECE, Bounds
 from sandbox_server.messages import Aborted, Refusal
+from tests.support.waiting import eventually
 
 EDGES = sorted(
     {0, 1, 4096}
@@ -104,6 +105,49 @@ def test_a_body_comes_in_chunks(pair: tuple[socket.socket, socket.socket]) -> No
     assert b"".join(chunks) == data
     assert chunks[0] == data[:3]
     assert all(chunks)
+
+
+@pytest.mark.parametrize("way", ["spliced", "read"])
+def test_a_body_is_broken_off_while_somebody_waits_for_it(
+    pair: tuple[socket.socket, socket.socket], tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "read":
+        monkeypatch.setattr(body_module, "_wide_pipe", lambda: None)
+    server, client = pair
+    ends: list[type[Exception]] = []
+    with target(tmp_path) as descriptor:
+        body = WireBody(server, Bounds(), 2 * MIB, b"first")
+
+        def copy() -> None:
+            try:
+                body.copy_to(descriptor)
+            except Exception as error:
+                ends.append(type(error))
+
+        reader = threading.Thread(target=copy)
+        client.sendall(b"sent")
+        reader.start()
+        eventually(lambda: os.fstat(descriptor).st_size >= len(b"first"))
+        body.break_off()
+        reader.join(60)
+        assert (ends, body.aborted) == ([Aborted], True)
+        arrived = os.fstat(descriptor).st_size
+        assert arrived == body.length - body.left
+        with contextlib.suppress(OSError):  # a Unix socket tells the sender at once
+            client.sendall(b"more")
+        with pytest.raises(Aborted):
+            body.copy_to(descriptor)
+        assert os.fstat(descriptor).st_size == arrived
+
+
+def test_a_body_that_has_come_is_not_broken_off(pair: tuple[socket.socket, socket.socket]) -> None:
+    server, client = pair
+    client.sendall(b"body")
+    body = WireBody(server, Bounds(), 4)
+    assert body.read() == b"body"
+    body.break_off()
+    client.sendall(b"next request")
+    assert server.recv(100) == b"next request"
 
 
 def test_a_file_that_takes_no_splice_is_written_all_the_same(

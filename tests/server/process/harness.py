@@ -67,6 +67,8 @@ class NoBody:
     def chunks(self) -> Iterator[bytes]:
         return iter(())
 
+    def break_off(self) -> None: ...
+
 
 @dataclass
 class Directory:
