@@ -65,3 +65,20 @@ def quote(text: str) -> str:
     if '"' not in text:
         return f'"{text}"'
     return '"' + text.replace('"', '"\'"\'"') + '"'
+
+
+def escaped(line: str, message: str) -> str:
+    """The word, in quotes, that somebody wrote with backslashes before its blanks, when an error speaks of a part."""
+    try:
+        words = split(line)
+    except UnclosedQuote:
+        return ""
+    parts: list[str] = []
+    for word in words:
+        if word.quoted:
+            parts = []
+            continue
+        parts = [*parts, word.text] if parts and parts[-1].endswith("\\") else [word.text]
+        if len(parts) > 1 and not word.text.endswith("\\") and any(f'{part}"' in message for part in parts):
+            return quote(" ".join(parts).replace("\\ ", " "))
+    return ""

@@ -15,6 +15,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.display import DisplayHandle, display
 from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, default, observe
 
+from .args import escaped
 from .config import SETTINGS, UI, Settings, ui_of
 from .dispatch import dispatch
 from .errors import Stopped, explained
@@ -108,6 +109,8 @@ class SandboxMagics(Magics):
                 raise
             if again := forgotten(line, str(shown), self.namespace):
                 shown.hint = f"{magic} {again} puts the variable in"
+            elif whole := escaped(line, str(shown)):
+                shown.hint = f"nothing escapes here; a name with blanks needs quotes: {whole}"
             raise shown from error
 
     def _change(self, name: str, value: object) -> None:

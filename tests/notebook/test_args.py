@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_notebook.args import UnclosedQuote, quote, split
+from sandbox_notebook.args import UnclosedQuote, escaped, quote, split
 
 
 def texts(line: str) -> list[str]:
@@ -81,3 +81,20 @@ def test_positions_cover_exactly_the_word(line: str) -> None:
         return
     for word in words:
         assert texts(line[word.start : word.end]) == [word.text]
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "meant"),
+    [
+        ("upload my\\ file.csv --to in", 'no file "my\\" on this side', "'my file.csv'"),
+        ("head a\\ b\\ c.csv", '"b\\" is one argument too many', "'a b c.csv'"),
+        ("head -n 3 it\\ file.csv", '"file.csv" is one argument too many', "'it file.csv'"),
+        ("cat my\\ file.csv gone", 'no file at "/w/gone"', ""),
+        ("cat C:\\x gone", 'no file at "C:\\x"', ""),
+        ("cat 'C:\\a\\ b'", 'no file at "C:\\a\\ b"', ""),
+        ("cat 'a\\' b", 'no file at "a\\"', ""),
+        ("cat my\\ file 'it", "no closing quote", ""),
+    ],
+)
+def test_blanks_behind_backslashes_are_noticed_where_they_went_wrong(line: str, message: str, meant: str) -> None:
+    assert escaped(line, message) == meant

@@ -322,3 +322,10 @@ def test_a_notebook_has_no_standard_input_and_output(started: Run, here: Path) -
     assert hint == "text = %sandbox cat ./-, or %sandbox download ./- ./- for a file of that name"
     assert started("%sandbox download --overwrite ./- ./-").error is None
     assert (here / "-").read_text() == "dash"
+
+
+@pytest.mark.parametrize("verb", ["upload", "download", "cat", "head", "ls", "rm", "unpack"])
+def test_a_backslash_before_a_blank_is_told_of_quotes(started: Run, here: Path, verb: str) -> None:
+    (here / "my file.csv").touch()
+    _, hint = failure(started(f"%sandbox {verb} my\\ file.csv"))
+    assert hint == "nothing escapes here; a name with blanks needs quotes: 'my file.csv'"
