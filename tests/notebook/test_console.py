@@ -387,3 +387,13 @@ def test_a_pipe_by_name_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     code, out, err = raw("upload", "pipe")
     assert (code, out, err.splitlines()[0]) == (1, b"", '"pipe" is neither a file nor a directory')
     assert err.splitlines()[1].startswith("  nbsandbox upload - --to NAME takes what comes through a pipe")
+
+
+def test_a_terminal_is_told_of_no_kernel() -> None:
+    for line in ("list", "stop", "start"):
+        told = nb(line, "--help")
+        assert told.returncode == 0 and told.stdout.startswith(f"nbsandbox {line}"), told
+        assert "kernel" not in told.stdout
+    assert nb("list", "--help").stdout.splitlines()[0] == (
+        "nbsandbox list: your sandboxes: those started here, and those that are kept"
+    )

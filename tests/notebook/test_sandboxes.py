@@ -51,7 +51,7 @@ def test_several_sandboxes_are_told_apart_by_name(started: Run) -> None:
     assert failure(started("%sandbox use secnd"))[1] == 'did you mean "second"?'
     assert started("%sandbox stop second").text == '✓ sandbox "second" stopped\n  current now  local'
     assert started("%sandbox stop --all").text == '✓ sandbox "local" stopped'
-    assert started("%sandbox stop --all").text == "no sandbox is running in this kernel"
+    assert started("%sandbox stop --all").text == "no sandbox is running here"
 
 
 def test_a_sandbox_made_in_python_can_be_named(run: Run, shell: InteractiveShell, here: Path) -> None:

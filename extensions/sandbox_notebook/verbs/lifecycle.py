@@ -88,7 +88,7 @@ def stop(call: Invocation) -> Outcome:
     elif call.session.entries:
         entries = list(call.session.entries.values())
     else:
-        return Outcome(None, Notice("no sandbox is running in this kernel", good=False))
+        return Outcome(None, Notice("no sandbox is running here", good=False))
     for entry in entries:
         entry.sandbox.kill()
         call.session.forget(entry.name)
@@ -124,7 +124,7 @@ def overview(call: Invocation) -> Outcome:
     rows += [[Cell(one.name, "strong"), "", "kept", one.state.policy, one.isolation, one.network] for one in others]
     notes = ["%sandbox use NAME takes a kept one"] if others else []
     headers = ("name", "", "state", "policy", "isolation", "network")
-    table = Table(rows, headers, notes=notes if rows else ["no sandbox is running in this kernel"])
+    table = Table(rows, headers, notes=notes if rows else ["no sandbox is running here"])
     shown = Rows([entry.sandbox for entry in entries], table, lambda sandbox: sandbox.info())
     return Outcome(shown, shown)
 
