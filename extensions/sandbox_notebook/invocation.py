@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -69,10 +69,9 @@ class Invocation:
         """The sandbox of this name (or the current one), running or not."""
         return self.session.find(name, self.namespace)
 
-    def progress(self, what: str) -> Progress:
-        return Progress(
-            self.front.out, what, terminal=self.front.terminal, quiet=self.front.quiet or self.settings.ui == "html"
-        )
+    def progress(self, what: str, sizes: Iterable[int] = ()) -> Progress:
+        quiet = self.front.quiet or self.settings.ui == "html"
+        return Progress(self.front.out, what, terminal=self.front.terminal, quiet=quiet, sizes=sizes)
 
     def clipped(self, rows: Sequence[Row]) -> tuple[Sequence[Row], list[str]]:
         """As many as a cell shows, and a word about the others."""

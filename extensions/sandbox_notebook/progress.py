@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from contextvars import copy_context
+from itertools import accumulate
 
 from .live import Sink
-from .text import printable, size, width
+from .text import count, printable, size, width
 from .widgets.page import start_thread
 
 Status = Callable[[str], object]
@@ -40,15 +42,26 @@ class Line:
 
 
 class Progress:
-    """Call it with the bytes done and the total (or None); close it at the end."""
+    """Call it with the bytes done and the total (or None); close it at the end.
+
+    ``sizes`` are those of the files of a directory, in bytes and in their order: then files are counted, too.
+    """
 
     def __init__(
-        self, sink: Sink, what: str, *, terminal: bool, quiet: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        sink: Sink,
+        what: str,
+        *,
+        terminal: bool,
+        quiet: bool = False,
+        sizes: Iterable[int] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sink = sink
         self._what = printable(what)
         self._terminal = terminal
         self._quiet = quiet
+        self._ends = list(accumulate(sizes))
         self._clock = clock
         self._began = clock()
         self._due = self._began + _PATIENCE
@@ -73,7 +86,8 @@ class Progress:
         if not total:
             return f"{self._what}  {size(done)}  {size(int(speed))}/s"
         share = min(done / total, 1.0)
-        figures = f"{share:4.0%}  {size(done)} of {size(total)}  {size(int(speed))}/s"
+        files = f"{bisect_right(self._ends, done):,} of {count(len(self._ends), 'file')}  " if self._ends else ""
+        figures = f"{share:4.0%}  {files}{size(done)} of {size(total)}  {size(int(speed))}/s"
         if not self._terminal:
             return f"{self._what}  {figures.strip()}"
         full = int(share * _BAR)

@@ -329,3 +329,17 @@ def test_a_backslash_before_a_blank_is_told_of_quotes(started: Run, here: Path, 
     (here / "my file.csv").touch()
     _, hint = failure(started(f"%sandbox {verb} my\\ file.csv"))
     assert hint == "nothing escapes here; a name with blanks needs quotes: 'my file.csv'"
+
+
+def test_the_progress_of_a_directory_counts_its_files(
+    started: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, amount in (("src/b", 5), ("src/a/z", 300), ("src/c", 0)):
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_bytes(b"x" * amount)
+    monkeypatch.setattr("sandbox_notebook.progress._PATIENCE", -1.0)
+    monkeypatch.setattr("sandbox_notebook.progress._NOTEBOOK_PAUSE", -1.0)
+    told = started("%sandbox upload src").stdout.splitlines()
+    assert " 1 of 3 files  300 B of 305 B " in told[0]
+    assert " 3 of 3 files  305 B of 305 B " in told[-1]
+    assert "files" not in started("%sandbox upload src/b --to one").stdout

@@ -51,6 +51,19 @@ def test_a_notebook_gets_whole_lines_seconds_apart() -> None:
     assert text == "big.bin  10%  10.0 MB of 100 MB  10.0 MB/s\nbig.bin  60%  60.0 MB of 100 MB  10.0 MB/s\n"
 
 
+def test_files_of_a_directory_are_counted_too() -> None:
+    sink, clock = io.StringIO(), Clock()
+    progress = Progress(sink, "src", terminal=False, sizes=[0, 100, 200, *[10] * 1200], clock=clock)
+    for clock.now, done in ((2.0, 0), (10.0, 299), (20.0, 300), (30.0, 12_300)):
+        progress(done, 12_300)
+    assert sink.getvalue().splitlines() == [
+        "src  0%  1 of 1,203 files  0 B of 12.3 kB  0 B/s",
+        "src  2%  2 of 1,203 files  299 B of 12.3 kB  29 B/s",
+        "src  2%  3 of 1,203 files  300 B of 12.3 kB  15 B/s",
+        "src  100%  1,203 of 1,203 files  12.3 kB of 12.3 kB  410 B/s",
+    ]
+
+
 def test_without_a_total_the_amount_is_told() -> None:
     assert drawn(False, [(2.0, 3 * MB)], total=None) == "big.bin  3.0 MB  1.5 MB/s\n"
 

@@ -18,6 +18,7 @@ from sandbox_sdk import (
     ServerAPIError,
     TransferError,
 )
+from sandbox_sdk.transfer.layout import scan
 
 from ..args import quote
 from ..grammar import Mistake
@@ -81,7 +82,8 @@ def _found(pattern: str, words: list[str], otherwise: str) -> list[str]:
 def _one(call: Invocation, entry: Entry, source: str) -> Receipt:
     name = os.path.basename(os.path.abspath(source))
     target = posixpath.join(call.parsed.text("to"), name)
-    progress = call.progress(f"uploading {name}")
+    sizes = [file.size for file in scan(source).files] if os.path.isdir(source) else ()
+    progress = call.progress(f"uploading {name}", sizes)
 
     def send(overwrite: bool) -> Receipt:
         return entry.sandbox.files.upload(
