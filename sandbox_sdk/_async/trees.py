@@ -39,6 +39,8 @@ class AsyncTrees:
         for relative in tree.directories or ([] if tree.files else [""]):
             await self._connection.send(calls.mkdir(layout.inside(target, relative)))
         outcomes = [FileOutcome(local, relative, skipped=reason) for local, relative, reason in tree.skipped]
+        for local, relative, reason in tree.unreadable:
+            outcomes.append(FileOutcome(local, layout.inside(target, relative), error=_unreadable(local, reason)))
         for file in tree.files:
             outcomes.append(await self._upload_one(file, layout.inside(target, file.relative), options, progress))
         progress.finish()
@@ -55,7 +57,7 @@ class AsyncTrees:
         except OSError as error:
             if isinstance(error, ConnectionError):
                 raise
-            return FileOutcome(file.path, target, error=TransferError(f'cannot read "{file.path}": {error.strerror}'))
+            return FileOutcome(file.path, target, error=_unreadable(file.path, error.strerror))
         return FileOutcome(file.path, target, receipt)
 
     async def download(self, src: str, dst: str, options: Options, progress: Progress) -> Receipt:
@@ -128,6 +130,10 @@ class AsyncTrees:
         except (PolicyDeniedError, EndpointNotAvailableError):
             return None
         return info if info.exists else None
+
+
+def _unreadable(path: str, reason: str | None) -> TransferError:
+    return TransferError(f'cannot read "{path}": {reason}')
 
 
 def _summary(path: str, outcomes: list[FileOutcome]) -> Receipt:

@@ -40,6 +40,8 @@ class Trees:
         for relative in tree.directories or ([] if tree.files else [""]):
             self._connection.send(calls.mkdir(layout.inside(target, relative)))
         outcomes = [FileOutcome(local, relative, skipped=reason) for local, relative, reason in tree.skipped]
+        for local, relative, reason in tree.unreadable:
+            outcomes.append(FileOutcome(local, layout.inside(target, relative), error=_unreadable(local, reason)))
         for file in tree.files:
             outcomes.append(self._upload_one(file, layout.inside(target, file.relative), options, progress))
         progress.finish()
@@ -56,7 +58,7 @@ class Trees:
         except OSError as error:
             if isinstance(error, ConnectionError):
                 raise
-            return FileOutcome(file.path, target, error=TransferError(f'cannot read "{file.path}": {error.strerror}'))
+            return FileOutcome(file.path, target, error=_unreadable(file.path, error.strerror))
         return FileOutcome(file.path, target, receipt)
 
     def download(self, src: str, dst: str, options: Options, progress: Progress) -> Receipt:
@@ -129,6 +131,10 @@ class Trees:
         except (PolicyDeniedError, EndpointNotAvailableError):
             return None
         return info if info.exists else None
+
+
+def _unreadable(path: str, reason: str | None) -> TransferError:
+    return TransferError(f'cannot read "{path}": {reason}')
 
 
 def _summary(path: str, outcomes: list[FileOutcome]) -> Receipt:

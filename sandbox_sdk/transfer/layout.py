@@ -38,6 +38,7 @@ class LocalTree:
     files: list[LocalFile] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)  # empty ones; the others come into being with their files
     skipped: list[tuple[str, str, str]] = field(default_factory=list)  # path, relative path, reason
+    unreadable: list[tuple[str, str, str]] = field(default_factory=list)  # directories: the same
 
     @property
     def size(self) -> int:
@@ -75,21 +76,29 @@ def tree_target(source: str, target: str, target_is_directory: bool) -> str:
 
 
 def scan(root: str) -> LocalTree:
-    """All files below a directory, in the order of their names."""
+    """All files below a directory, in the order of their names. `OSError` where it cannot be read itself."""
     tree = LocalTree()
-    _scan(root, "", tree)
+    _scan(_entries(root), "", tree)
     return tree
 
 
-def _scan(directory: str, prefix: str, tree: LocalTree) -> None:
-    empty = True
+def _entries(directory: str) -> list[os.DirEntry[str]]:
     with os.scandir(directory) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+        return sorted(found, key=lambda entry: entry.name)
+
+
+def _scan(entries: list[os.DirEntry[str]], prefix: str, tree: LocalTree) -> None:
+    empty = True
     for entry in entries:
         empty = False
         relative = prefix + entry.name
         if entry.is_dir(follow_symlinks=False):
-            _scan(entry.path, relative + "/", tree)
+            try:
+                below = _entries(entry.path)
+            except OSError as error:
+                tree.unreadable.append((entry.path, relative, error.strerror or ""))
+            else:
+                _scan(below, relative + "/", tree)
             continue
         try:
             facts = entry.stat()

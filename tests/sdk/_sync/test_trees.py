@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -261,6 +262,30 @@ def test_an_unreadable_local_file_is_one_outcome(server: ServerProcess, home: Pa
             client.files.upload(root, f"{home.name}/t", progress=vanish)
     assert [(Path(o.source).name, o.ok) for o in failed.value.outcomes] == [("a", True), ("b", False)]
     assert "cannot read" in str(failed.value.outcomes[1].error)
+
+
+def test_a_directory_that_cannot_be_read_is_one_outcome_and_the_rest_arrives(
+    server: ServerProcess, home: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "t"
+    root.mkdir()
+    (root / "a").write_text("x")
+    here = os.open(root, os.O_PATH)
+    for _ in range(17):  # its path is longer than the system takes
+        os.mkdir("d" * 250, dir_fd=here)
+        below = os.open("d" * 250, os.O_PATH, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    try:
+        with ServerClient(server.url) as client:
+            with pytest.raises(
+                TransferError, match='1 of 2 files failed; .*: cannot read ".*name too long'
+            ):
+                client.files.upload(root, f"{home.name}/t")
+    finally:
+        shutil.rmtree(root)
+    assert (home / "t" / "a").read_text() == "x"
 
 
 @pytest.mark.field(32)
