@@ -279,9 +279,7 @@ def test_a_directory_that_cannot_be_read_is_one_outcome_and_the_rest_arrives(
     os.close(here)
     try:
         with ServerClient(server.url) as client:
-            with pytest.raises(
-                TransferError, match='1 of 2 files failed; .*: cannot read ".*name too long'
-            ):
+            with pytest.raises(TransferError, match='1 of 2 files failed; .*: cannot read ".*name too long'):
                 client.files.upload(root, f"{home.name}/t")
     finally:
         shutil.rmtree(root)
