@@ -24,6 +24,7 @@ METHODS = [(kind, method) for kind, methods in ENDPOINT_OF.items() for method in
 ARGUMENTS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("files", "append"): ("x", b"x"),
     ("files", "edit"): ("x", {"old": "a", "new": "b"}),
+    ("files", "search"): ("x", "*"),
     ("files", "unpack"): (b"PK", "x"),
     ("files", "upload"): (b"x", "x"),
     ("system", "set_env"): ({"A": "1"},),

@@ -22,7 +22,7 @@ CONFIGURED = {
     "confine.py": {"os.path.exists"},  # the interpreter's own files
     "contexts/runner.py": {"open"},  # a descriptor; the program runs in the child, and may open what it likes
     "http/peer.py": {"open"},  # /proc/net
-    "machinery.py": {"os.path.isdir"},  # the base directory
+    "machinery.py": {"os.path.exists", "os.path.isdir"},  # the base directory
     "policy/reading.py": {"open"},  # the policy file
     "secrecy.py": {"open"},  # /proc/self
     "verifying.py": {"open"},  # audit files that the operator names
