@@ -101,10 +101,10 @@ def _explained(error: Exception, magic: str) -> SandboxMagicError | None:
     if isinstance(error, SandboxError):
         return _from_sdk(error)
     if isinstance(error, OSError) and error.strerror:
+        from sandbox_sdk.transfer.local import HINT
+
         name = f': "{error.filename}"' if error.filename else ""
-        return SandboxMagicError(
-            f"{error.strerror.lower()}{name}", "see to it on this side; the sandbox has no part in it"
-        )
+        return SandboxMagicError(f"{error.strerror.lower()}{name}", HINT)
     return None
 
 

@@ -11,6 +11,9 @@ from functools import partial
 from .._errors import SandboxError
 from .._tracebacks import short
 
+#: What to do about such an error where nothing better is known.
+HINT = "see to it on this side; the sandbox has no part in it"
+
 
 @contextmanager
 def on_this_side(path: str) -> Iterator[None]:
@@ -27,7 +30,7 @@ def _rendered(error: OSError) -> list[str]:
     """For IPython."""
     if SandboxError.whole_traceback:
         return traceback.format_exception(error)
-    hint = "see to it on this side; the sandbox has no part in it"
+    hint = HINT
     if isinstance(error, FileNotFoundError):
         start = "" if os.path.isabs(error.filename) else f", which counts from {os.getcwd()}"
         hint = f"check the path{start}"

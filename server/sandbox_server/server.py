@@ -31,8 +31,8 @@ STOP_GRACE = 5.0
 ANSWER_GRACE = 4.0
 
 #: Seconds that the ended descendants of commands may stay zombies. To be woken at the end of each command costs whoever
-#: waits for its answer a tenth of the time, so after one it is only looked again so much later. More than this, and the
-#: zombies of a script that leaves many behind take all the processes that a container grants.
+#: waits for its answer a twentieth of the time, so after one it is only looked again so much later. More than this, and
+#: the zombies of a script that leaves many behind take all the processes that a container grants.
 _REAP_EVERY = 0.1
 
 
@@ -102,7 +102,7 @@ class SandboxServer:
         handlers: dict[signal.Signals, Callable[..., None]] = {
             signal.SIGTERM: lambda *_: self.stop(),
             signal.SIGINT: lambda *_: self.stop(),
-            signal.SIGCHLD: lambda *_: self._child_ended(),
+            signal.SIGCHLD: self._child_ended,
         }
         for number in (signal.SIGHUP, signal.SIGQUIT):
             if signal.getsignal(number) is signal.SIG_IGN:  # as nohup has it, and a shell's ``&``
@@ -153,7 +153,7 @@ class SandboxServer:
         else:
             self._reap()
 
-    def _child_ended(self) -> None:
+    def _child_ended(self, *_: object) -> None:
         """On SIGCHLD: hear of no further end until `_reap`."""
         if self._stopping:
             self._machinery.processes.reap()
@@ -165,7 +165,7 @@ class SandboxServer:
         """Hear of the next end again, and then look for those that nobody told of."""
         if self._reap_at < math.inf:
             self._reap_at = math.inf
-            signal.signal(signal.SIGCHLD, lambda *_: self._child_ended())
+            signal.signal(signal.SIGCHLD, self._child_ended)
             self._machinery.processes.reap()
 
     def stop(self) -> None:

@@ -6,6 +6,8 @@ import os
 import posixpath
 from typing import TYPE_CHECKING
 
+from sandbox_sdk._archive_calls import ENDINGS
+
 from ..args import quote
 from ..grammar import Mistake
 from ..invocation import Invocation, Outcome
@@ -17,8 +19,6 @@ from .transfers import missing, regular, row
 
 if TYPE_CHECKING:
     from sandbox_sdk import ArchiveFormat
-
-_ENDINGS: dict[str, ArchiveFormat] = {".zip": "zip", ".tar": "tar", ".tar.gz": "tar.gz", ".tgz": "tar.gz"}
 
 
 def archive(call: Invocation) -> Outcome:
@@ -66,8 +66,8 @@ def unpack(call: Invocation) -> Outcome:
 
 
 def _format(asked: str, local: str) -> ArchiveFormat:
-    told: ArchiveFormat | None = next((kind for end, kind in _ENDINGS.items() if local.endswith(end)), None)
-    wanted: ArchiveFormat | None = next((kind for kind in _ENDINGS.values() if kind == asked), None)
+    told: ArchiveFormat | None = next((kind for end, kind in ENDINGS.items() if local.endswith(end)), None)
+    wanted: ArchiveFormat | None = next((kind for kind in ENDINGS.values() if kind == asked), None)
     if told and wanted and told != wanted:
         raise Mistake(
             f'"{local}" is no name for a {wanted} archive', f"%sandbox archive … --to {quote('FILE.' + wanted)}"

@@ -22,6 +22,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 #: More descriptors than all connections of a server and their commands take.
 _OPEN_FILES = 1 << 16
 
+_stamping = threading.Lock()
+
 
 class Stat(NamedTuple):
     """One line of the process table. `pid` and `started` together never come twice."""
@@ -113,9 +115,6 @@ def stamping(number: int) -> Iterator[None]:
             yield
         finally:
             resource.setrlimit(resource.RLIMIT_RTTIME, (soft, hard))
-
-
-_stamping = threading.Lock()
 
 
 def raise_open_files() -> int | None:

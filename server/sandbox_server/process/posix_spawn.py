@@ -1,7 +1,7 @@
 """The C library's posix_spawn(3), with what `os.posix_spawn` leaves out: a working directory, and no inherited files.
 
-It does what `subprocess.Popen` does with half of the work, and other threads run meanwhile. It tells that it failed but
-not where; `Popen` tells that. Only glibc 2.34 and later has all of it: elsewhere `available` says no.
+It starts programs as `subprocess.Popen` does, with less work in Python, and other threads run meanwhile. It tells that
+it failed but not where; `Popen` tells that. Only glibc 2.34 and later has all of it: elsewhere `available` says no.
 """
 
 from __future__ import annotations
